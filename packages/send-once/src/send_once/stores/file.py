@@ -1,0 +1,247 @@
+"""The ledger as a file: JSON lines, readable by a person and shared with the reference."""
+
+from __future__ import annotations
+
+import math
+import os
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from send_once.clock import system_clock_ms
+from send_once.entry import Entry, Status
+from send_once.errors import InvalidInputError, UnsafeStoreError
+from send_once.instants import iso_from_ms
+from send_once.stores.appending import NewLine, append, new_line
+from send_once.stores.base import Pair
+from send_once.stores.damage import Acceptances, DamagedLine, Snapshot, refusal
+from send_once.stores.filelock import LedgerLock
+from send_once.stores.journal import Journal
+from send_once.stores.linescan import read_entry
+
+ENTRY_BYTES_MAX: Final = 262_144
+
+
+class FileStore:
+    """A ledger in a file of JSON lines, the reference's format and lock file, byte for byte.
+
+    The file is only ever appended to; the last line of a key is its state (the exact rule is
+    `linescan.takes_over`). Claims and transitions are atomic between threads, processes and
+    containers of one machine, and with Node processes that use the reference, and durable before
+    they return: one write, one fdatasync. `get` and `list` take no lock and see what any process has
+    written. Their cost does not grow with the ledger: an index is kept, and each look reads only
+    what was appended since.
+
+    - The file is created by the first claim (not its directory), unless `create` is False.
+    - A waiting caller is served in turn, for `lock_timeout_seconds`, then gets LockTimeoutError.
+      A process that dies while holding the lock delays nobody.
+    - A lock file left by a Node process is removed when it is `stale_lock_seconds` old and its
+      process is gone from this host.
+    - A claim longer than `entry_bytes_max` is refused (EntryTooLargeError); what settles it may be twice that.
+    - A damaged line makes claims fail (LedgerDamagedError) until `accept_damage`; settling, `get`
+      and `list` go on. A torn line, as a crash leaves it, is no damage.
+    - Usable in a forked child. POSIX only; not for a file that several hosts share over a network.
+
+    Raises StoreError, with the reason in its text, for a path that cannot be a ledger and for
+    writes that fail; nothing is left behind by those unless it is an UnsafeStoreError.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        lock_timeout_seconds: float = 10,
+        stale_lock_seconds: float = 30,
+        entry_bytes_max: int = ENTRY_BYTES_MAX,
+        create: bool = True,
+    ) -> None:
+        self._shown = _checked_path(path)
+        # Pinned now: a later chdir must not lead to another ledger. Not normalised: ".." after a link is the kernel's.
+        self._path = os.path.join(os.getcwd(), self._shown)
+        self._bytes_max = _checked_size(entry_bytes_max)
+        self._journal = Journal(self._path)
+        self._lock = LedgerLock(
+            self._path,
+            shown=self._shown,
+            create=create,
+            timeout_seconds=_checked_seconds("lock_timeout_seconds", lock_timeout_seconds),
+            stale_seconds=_checked_seconds("stale_lock_seconds", stale_lock_seconds),
+        )
+        self._acceptances = Acceptances(os.path.realpath(self._path))
+        _STORES.add(self)
+
+    @property
+    def path(self) -> str:
+        """The path as it was given."""
+        return self._shown
+
+    def claim(self, entry: Entry) -> bool:
+        return self.claim_or_get(entry) is True
+
+    def claim_or_get(self, entry: Entry) -> bool | Entry:
+        line = new_line(entry, bytes_max=self._bytes_max)
+        present = self.get(entry.key)
+        if present is not None:
+            return present  # a key that is there refuses a claim, whoever holds the lock
+        with self._lock:
+            self._look(for_claims=True)
+            present = self._journal.entry(entry.key)
+            if present is not None:
+                return present
+            return self._append([line])[0] or (self._journal.entry(entry.key) or False)
+
+    def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
+        lines = [new_line(entry, bytes_max=self._bytes_max) for entry in entries]
+        with self._lock:
+            self._look(for_claims=True)
+            seen: set[str] = set()
+            free = []
+            for entry in entries:
+                free.append(entry.key not in seen and self._journal.entry(entry.key) is None)
+                seen.add(entry.key)
+            return self._append_where(lines, free)
+
+    def transition(self, came_from: Entry, entry: Entry) -> bool:
+        return self.transition_many([(came_from, entry)])[0]
+
+    def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
+        lines = [new_line(entry, bytes_max=self._bytes_max) for _, entry in pairs]
+        with self._lock:
+            self._look(for_claims=any(line.fresh_claim for line in lines))
+            seen: set[str] = set()
+            unchanged = []
+            for came_from, _ in pairs:
+                current = self._journal.entry(came_from.key)
+                unchanged.append(current is not None and current == came_from and came_from.key not in seen)
+                seen.add(came_from.key)
+            return self._append_where(lines, unchanged)
+
+    def get(self, key: str) -> Entry | None:
+        with self._journal.mutex:
+            self._journal.refresh()
+            return self._journal.entry(key)
+
+    def list(self, status: Status | None = None) -> Sequence[Entry]:
+        with self._journal.mutex:
+            self._journal.refresh()
+            return sorted(self._journal.entries(status), key=lambda entry: entry.claimed_at)
+
+    def history(self, key: str) -> Sequence[Entry]:
+        """Every line of the key, in the file's order, those that lost a race included. Reads the whole file."""
+        with self._journal.mutex:
+            self._journal.refresh()
+            lines = (line for _, block in self._journal.blocks() for line in block.split(b"\n") if _may_name(line, key))
+            found = (read_entry(line) for line in lines)
+            return tuple(entry for entry in found if entry is not None and entry.key == key)
+
+    def snapshot(self) -> Snapshot:
+        """The whole ledger as of one reading."""
+        with self._journal.mutex:
+            self._journal.refresh(verify=True)
+            lines, skipped = self._journal.line_counts()
+            damaged = self._acceptances.mark(self._journal.damaged())
+            return Snapshot(tuple(self._journal.entries()), skipped, lines, tuple(damaged))
+
+    def damage(self) -> Sequence[DamagedLine]:
+        """The damaged lines, each with whether someone has accepted it."""
+        with self._journal.mutex:
+            self._journal.refresh(verify=True)
+            return tuple(self._acceptances.mark(self._journal.damaged()))
+
+    def accept_damage(self, *, by: str, note: str | None = None) -> Sequence[DamagedLine]:
+        """Record, durably, that a person has seen every damaged line there is now; claims go on.
+
+        Answers the lines accepted by this call. A line that is damaged later, or changes, or moves,
+        must be accepted anew.
+        """
+        if not isinstance(by, str) or not by.strip():
+            raise InvalidInputError("accept_damage: by must name who has looked at the lines.", field="by")
+        with self._lock:
+            self._journal.refresh(verify=True)
+            new = [line for line in self._acceptances.mark(self._journal.damaged()) if not line.accepted]
+            if new:
+                self._acceptances.add(new, by=by, note=note, at=iso_from_ms(system_clock_ms()))
+            return tuple(self._acceptances.mark(new))
+
+    def close(self) -> None:
+        """Close the files. A later call opens them again."""
+        self._lock.close()
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _look(self, *, for_claims: bool) -> None:
+        """Bring the index up to date under the lock; refuse claims over damage nobody has accepted."""
+        self._journal.refresh(verify=True)
+        if for_claims and self._journal.is_damaged():
+            open_damage = [line for line in self._acceptances.mark(self._journal.damaged()) if not line.accepted]
+            if open_damage:
+                raise refusal(self._shown, open_damage)
+
+    def _append_where(self, lines: Sequence[NewLine], wanted: Sequence[bool]) -> Sequence[bool]:
+        """Append the wanted lines in one durable step; for each line, whether it stands."""
+        chosen = [line for line, wants in zip(lines, wanted, strict=True) if wants]
+        landed = iter(self._append(chosen))
+        return [wants and next(landed) for wants in wanted]
+
+    def _append(self, lines: Sequence[NewLine]) -> Sequence[bool]:
+        if not lines:
+            return []
+        stands = append(self._journal, self._lock.fd, self._lock.identity, lines)
+        if any(line.fresh_claim for line in lines) and not self._lock.files_are_ours():
+            raise UnsafeStoreError(
+                f"Another program removed {self._shown}.lock while it was held, and may have claimed the same key. "
+                "Nothing was sent by this call; the entry stays pending until it is settled."
+            )
+        return stands
+
+    def _after_fork(self) -> None:
+        self._journal.after_fork()
+        self._lock.after_fork()
+
+
+_STORES: Final[weakref.WeakSet[FileStore]] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """A child must not keep the parent's locked file open: the lock would outlive the parent."""
+    for store in list(_STORES):
+        store._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _may_name(line: bytes, key: str) -> bool:
+    """Whether a line can be one of the key's, without parsing it: it holds the key's bytes, or
+    anything from which they might be decoded."""
+    return key.encode("utf-8", "replace") in line or b"\\" in line or not line.isascii()
+
+
+def _checked_path(path: object) -> str:
+    if isinstance(path, str | os.PathLike):
+        text = os.fsdecode(os.fspath(path))
+        if text and "\0" not in text:
+            return text
+    raise InvalidInputError("FileStore needs a file path.", field="path")
+
+
+def _checked_seconds(field: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InvalidInputError(f"FileStore: {field} must be a number of seconds, 0 or more, got {value!r}.", field=field)
+    return value
+
+
+def _checked_size(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(
+            f"FileStore: entry_bytes_max must be a positive whole number of bytes, got {value!r}.", field="entry_bytes_max"
+        )
+    return value

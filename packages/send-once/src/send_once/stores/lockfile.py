@@ -1,0 +1,297 @@
+"""The reference's lock file, `<ledger>.lock`: how a Node and a Python process keep apart.
+
+Between Python processes the kernel's lock does the work (`filelock`); every function here is called
+while holding that. So whatever other *Python* process is named in a lock file, it is not between
+taking and releasing: it has died there. Such a lock file is known by its token and removed at once.
+
+One written by the reference is removed by the reference's own rule (30 s old, same host, no such
+process), and only after a look, under its name, that it still is the file that was judged. Node
+itself looks less carefully; what is left of that race is in `_remove_stale`.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import random
+import socket
+import time
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from send_once.errors import LockTimeoutError, StoreError
+
+FIRST_DELAY_SECONDS: Final = 0.002
+DELAY_SECONDS_MAX: Final = 0.05
+PID_MAX: Final = 2**31 - 1
+
+_UNNAMED_FILES_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EXDEV, errno.EPERM)
+
+
+class LockBody(NamedTuple):
+    """A readable lock file: the reference's four members."""
+
+    pid: float
+    host: str
+    token: str
+    at_ms: float
+
+
+class LockFile:
+    """One lock file, named after one name of the ledger. Use only while holding the kernel's lock."""
+
+    def __init__(self, ledger_path: str, *, shown: str, stale_seconds: float) -> None:
+        self._shown = shown
+        self._path = ledger_path + ".lock"
+        self._directory = os.path.dirname(self._path) or "."
+        self._stale_seconds = stale_seconds
+        self._inode: tuple[int, int] | None = None
+        self._fd = -1
+
+    def take(self, started: float, timeout_seconds: float) -> None:
+        """Create the file, waiting for a holder until `timeout_seconds` after `started` (monotonic)."""
+        delay = FIRST_DELAY_SECONDS
+        while not self._create():
+            if self._remove_if_stale():
+                continue
+            if time.monotonic() - started >= timeout_seconds:
+                raise LockTimeoutError(
+                    f"Could not lock {self._shown} within {timeout_seconds * 1000:.0f}ms: {self._shown}.lock is held. "
+                    "If no process using this ledger is running, delete the lock file."
+                )
+            time.sleep(delay + random.uniform(0, delay))
+            delay = min(2 * delay, DELAY_SECONDS_MAX)
+
+    def is_ours(self) -> bool:
+        """Whether the name still leads to the file we made: no peer has moved it away."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == self._inode
+
+    def release(self) -> None:
+        """Remove the file if it still is ours. Never raises: the work under the lock is done."""
+        try:
+            if self._inode is not None and self.is_ours():
+                os.unlink(self._path)
+        except OSError:
+            pass  # left behind, it names us; the next Python process sees by its token that nobody holds it
+        finally:
+            self._inode = None
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of the open file without touching its name (after a fork, in the child)."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _create(self) -> bool:
+        """Make the file appear with its whole body, or not at all: a crash leaves no empty lock,
+        which everyone would have to wait out for 30 s."""
+        fd = self._unnamed_file()
+        if fd < 0:
+            return self._create_in_two_steps()
+        try:
+            os.write(fd, lock_body())
+            os.link(f"/proc/self/fd/{fd}", self._path, src_dir_fd=fd, follow_symlinks=True)
+        except FileExistsError:
+            os.close(fd)
+            return False
+        except OSError as error:
+            os.close(fd)
+            if error.errno in _UNNAMED_FILES_UNSUPPORTED:
+                return self._create_in_two_steps()
+            raise
+        self._own(fd)
+        return True
+
+    def _unnamed_file(self) -> int:
+        flag = getattr(os, "O_TMPFILE", 0)
+        if not flag:
+            return -1
+        try:
+            return os.open(self._directory, os.O_WRONLY | flag | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            if error.errno in _UNNAMED_FILES_UNSUPPORTED:
+                return -1
+            raise
+
+    def _create_in_two_steps(self) -> bool:
+        try:
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            return False
+        try:
+            os.write(fd, lock_body())
+        except BaseException:
+            os.unlink(self._path)
+            os.close(fd)
+            raise
+        self._own(fd)
+        return True
+
+    def _own(self, fd: int) -> None:
+        # The descriptor stays open, so that the inode number cannot be given to another file.
+        made = os.fstat(fd)
+        self._fd, self._inode = fd, (made.st_dev, made.st_ino)
+
+    def _remove_if_stale(self) -> bool:
+        """True if the lock is gone, by us or by itself."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return not os.path.islink(self._path)
+        try:
+            text = _read_all(fd, self._path)
+            found = os.fstat(fd)
+            if not is_abandoned(text, mtime=found.st_mtime, now=time.time(), stale_seconds=self._stale_seconds):
+                return False
+            return self._remove_stale((found.st_dev, found.st_ino))
+        finally:
+            os.close(fd)
+
+    def _remove_stale(self, judged: tuple[int, int]) -> bool:
+        """Remove the lock if its name still leads to the inode that was judged (which the caller holds open).
+
+        Other Python processes are kept out by the kernel's lock. A Node peer may take the lock over
+        at the same moment; if that falls between our look and our rename, its live lock is put
+        back at once. What remains: a third process that creates a lock in that instant (some ten
+        microseconds, and only while a stale lock is being cleared).
+        """
+        if self._identity() != judged:
+            return True
+        aside = f"{self._path}.stale-{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            os.rename(self._path, aside)
+        except FileNotFoundError:
+            return True
+        moved = os.stat(aside, follow_symlinks=False)
+        if (moved.st_dev, moved.st_ino) != judged:
+            _put_back(aside, self._path)
+        os.unlink(aside)
+        return True
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def is_abandoned(text: str, *, mtime: float, now: float, stale_seconds: float) -> bool:
+    """Whether the holder of a lock file with this text is gone. Asked while holding the kernel's lock.
+
+    Made by this library since the machine started: gone, because a living holder would hold the
+    kernel's lock. Made by it earlier: gone, once the lock is `stale_seconds` old. Made by the
+    reference: gone if old, from this host, and its process id is free. Unreadable: gone if its file
+    is old, as the reference judges.
+    """
+    body = read_lock_body(text)
+    if body is None:
+        return now - mtime >= stale_seconds
+    made_here, this_boot = _made_by_this_library(body)
+    if made_here and this_boot:
+        return True
+    if now * 1000 - body.at_ms < stale_seconds * 1000:
+        return False
+    return made_here or (body.host == _host() and not _process_exists(body.pid))
+
+
+def read_lock_body(text: str) -> LockBody | None:
+    """The reference's test: an object with a number `pid`, text `host`, text `token`, number `at`."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    pid, host, token, at_ms = (value.get(name) for name in ("pid", "host", "token", "at"))
+    if _is_number(pid) and isinstance(host, str) and isinstance(token, str) and _is_number(at_ms):
+        return LockBody(pid, host, token, at_ms)
+    return None
+
+
+def lock_body() -> bytes:
+    """The body of a new lock: `{"pid","host","token","at"}` as the reference writes it.
+
+    The token is 16 hex digits, as there: four count, the rest are check digits over pid, host and
+    the kernel's boot id, by which this library knows its own locks again.
+    """
+    before, after = _body_parts(os.getpid())
+    return f"{before}{next(_COUNT) & 0xFFFF:04x}{after}{time.time_ns() // 1_000_000}}}".encode()
+
+
+_COUNT: Final = itertools.count(random.SystemRandom().randrange(0x10000))
+
+
+@lru_cache(maxsize=1)
+def _body_parts(pid: int) -> tuple[str, str]:
+    host = json.dumps(_host(), ensure_ascii=False)
+    made_by, boot = _check_digits(pid, _host())
+    return f'{{"pid":{pid},"host":{host},"token":"', f'{made_by}{boot}","at":'
+
+
+def _made_by_this_library(body: LockBody) -> tuple[bool, bool]:
+    """(by this library, and since the machine started). A token of the reference passes the first
+    by chance once in 65,536 times, and both once in 2**48."""
+    made_by, boot = _check_digits(body.pid, body.host)
+    return body.token[4:8] == made_by and len(body.token) == 16, body.token[8:] == boot
+
+
+def _check_digits(pid: float, host: str) -> tuple[str, str]:
+    named = f"send-once:{pid}:{host}".encode("utf-8", "surrogatepass")
+    made_by = blake2b(named, digest_size=2).hexdigest()
+    return made_by, blake2b(named + _boot_id(), digest_size=4).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _boot_id() -> bytes:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except OSError:
+        return os.urandom(16)  # no boot id to be had: only this process knows its own locks at once
+
+
+@lru_cache(maxsize=1)
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _process_exists(pid: float) -> bool:
+    """As the reference's runtime answers. Zero and below name process groups: never "gone"."""
+    if pid <= 0:
+        return True
+    if pid != int(pid) or pid > PID_MAX:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e308 <= value <= 1e308
+
+
+def _read_all(fd: int, path: str) -> str:
+    try:
+        return os.read(fd, 65_536).decode("utf-8", "replace")
+    except IsADirectoryError as error:
+        raise StoreError(f"{path} is a directory; it should be the ledger's lock file. Remove or rename it.") from error
+
+
+def _put_back(aside: str, path: str) -> None:
+    try:
+        os.link(aside, path)
+    except OSError:
+        pass  # someone made a new lock meanwhile; the reference, too, leaves it at that
