@@ -1,0 +1,136 @@
+"""Many claims, or many outcomes, in one durable step where the store can; scripts like `protocol`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from send_once import moves, protocol
+from send_once.certainty import Classify
+from send_once.entry import Entry
+from send_once.errors import InvalidInputError, KeyReusedError
+from send_once.outcomes import Claimed, ClaimOutcome, Failed, Outcome, Sent, Unknown
+from send_once.protocol import NOT_APPLIED, Identify, Now, Request, Step
+from send_once.results import refuse_http_error
+from send_once.stores.base import Pair
+
+
+class ClaimMany(NamedTuple):
+    """Answer: for each entry, whether the store inserted it."""
+
+    entries: Sequence[Entry]
+
+
+class TransitionMany(NamedTuple):
+    """Answer: for each pair, whether the store replaced it."""
+
+    pairs: Sequence[Pair]
+
+
+BatchStep = Step | ClaimMany | TransitionMany
+BatchScript = Generator[BatchStep, Any, Any]
+BatchClaimOutcome = ClaimOutcome | KeyReusedError
+"""What became of one claim of a batch. A key reused with another payload is an item, not a raise:
+the claims beside it are made and must not be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How the send behind one claim ended: a result, or the error it raised."""
+
+    claimed: Claimed
+    result: object = None
+    error: Exception | None = None
+
+
+def claim_many(requests: Sequence[Request]) -> Generator[BatchStep, Any, list[BatchClaimOutcome]]:
+    """Claim every key. Refused as a whole, before anything is claimed, if a key stands there twice."""
+    _refuse_twice([request.key for request in requests])
+    if not requests:
+        return []
+    now_ms = yield Now()
+    entries = []
+    for request in requests:
+        mark = yield Identify(request.payload_hash)
+        entries.append(moves.claimed(request.key, meta=request.meta, mark=mark, now_ms=now_ms))
+    applied = yield from _ask_many(entries)
+    outcomes: list[BatchClaimOutcome] = []
+    for request, entry, ours in zip(requests, entries, applied, strict=True):
+        outcomes.append((yield from _after_claim(request, entry, ours)))
+    return outcomes
+
+
+def settle_many(reports: Sequence[Report], classify: Classify) -> Generator[BatchStep, Any, list[Outcome[Any]]]:
+    """Record every outcome. Those whose entry is no longer the claimed one go the single way."""
+    _refuse_twice([report.claimed.key for report in reports])
+    if not reports:
+        return []
+    reports = [_without_http_errors(report) for report in reports]
+    now_ms = yield Now()
+    pairs = [(report.claimed.entry, _ended(report, classify, now_ms)) for report in reports]
+    applied = yield TransitionMany(pairs)
+    outcomes: list[Outcome[Any]] = []
+    for report, (_, entry), landed in zip(reports, pairs, applied, strict=True):
+        outcomes.append(_outcome(report, entry) if landed else (yield from _single(report, classify)))
+    return outcomes
+
+
+def _ask_many(entries: Sequence[Entry]) -> Generator[BatchStep, Any, Sequence[bool | None]]:
+    """For each entry: applied, not applied, or None where the store failed and it is not there."""
+    try:
+        return [bool(answer) for answer in (yield ClaimMany(entries))]
+    except NOT_APPLIED:
+        raise
+    except Exception:
+        stored = []
+        for entry in entries:
+            stored.append((yield from protocol.is_stored(entry)))
+        if not any(stored):
+            raise
+        return [ours or None for ours in stored]
+
+
+def _after_claim(request: Request, entry: Entry, applied: bool | None) -> Generator[BatchStep, Any, BatchClaimOutcome]:
+    try:
+        if applied is None:
+            return (yield from protocol.acquire(request))
+        return (yield from protocol.after_claim(request, entry, applied=applied))
+    except KeyReusedError as error:
+        return error
+
+
+def _without_http_errors(report: Report) -> Report:
+    """An HTTP error that was handed in as a result leaves its send unknown; the others are recorded."""
+    refused = refuse_http_error(report.result) if report.error is None else None
+    return report if refused is None else Report(report.claimed, error=refused)
+
+
+def _ended(report: Report, classify: Classify, now_ms: float) -> Entry:
+    entry, error = report.claimed.entry, report.error
+    if error is None:
+        return moves.sent(entry, provider_id=moves.provider_id_of(report.result), now_ms=now_ms)
+    ended = moves.left_unknown if classify(error) == "unknown" else moves.failed
+    return ended(entry, error=moves.error_text(error), now_ms=now_ms)
+
+
+def _outcome(report: Report, entry: Entry) -> Outcome[Any]:
+    if report.error is None:
+        return Sent(entry.key, entry, report.result)
+    if entry.uncertain:
+        return Unknown(entry.key, entry, report.error)
+    return Failed(entry.key, entry, report.error)
+
+
+def _single(report: Report, classify: Classify) -> Generator[BatchStep, Any, Outcome[Any]]:
+    if report.error is None:
+        return (yield from protocol.settle_result(report.claimed.entry, report.result))
+    return (yield from protocol.settle_error(report.claimed.entry, report.error, classify))
+
+
+def _refuse_twice(keys: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidInputError(f"The batch names {key} twice; nothing was done.", field="key")
+        seen.add(key)

@@ -1,0 +1,113 @@
+"""Calling a send function: with no argument, or with one context. Anything else is refused at once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from types import FunctionType, MethodType
+from typing import Any, Final, TypeVar
+
+from send_once import jsontext
+from send_once.errors import InvalidInputError, UncertainSendError
+from send_once.outcomes import SendContext
+
+T = TypeVar("T")
+
+Send = Callable[[], T] | Callable[[SendContext], T]
+"""A send function: takes nothing, or one :class:`SendContext`."""
+
+_ASYNC_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_GENERATOR
+
+
+def prepare_send(send: object, *, what: str = "once", sync: bool) -> Callable[[SendContext], Any]:
+    """The send function as one that takes the context. Refused before anything is claimed: what
+    cannot be called, needs other arguments, or (for a sync ledger) would only return a coroutine.
+
+    A parameter with a default is left alone: only a required one is given the context.
+    """
+    if not callable(send):
+        raise InvalidInputError(f"{what}: send must be a function.", field="send")
+    if sync and _makes_coroutine(send):
+        raise InvalidInputError(
+            f"{what}: send is an async function, which a Ledger cannot await. Use AsyncLedger.", field="send"
+        )
+    required = required_positional_count(send, what=what)
+    if required == 0:
+        return lambda _context: send()
+    if required == 1:
+        return send
+    raise _wrong_signature(what, f"takes {required} required arguments")
+
+
+def prepare_dispatch_send(send: object, payload_text: str, *, sync: bool) -> Callable[[SendContext], Any]:
+    """The send function of a dispatch, which takes the payload, or the payload and the context. It is
+    handed its own copy of the payload, made from the text that was approved."""
+    if not callable(send):
+        raise InvalidInputError("dispatch needs a send function.", field="send")
+    if sync and _makes_coroutine(send):
+        raise InvalidInputError(
+            "dispatch: send is an async function, which a Ledger cannot await. Use AsyncLedger.", field="send"
+        )
+    required = required_positional_count(send, what="dispatch")
+    if required > 2:  # noqa: PLR2004  # payload and context
+        raise _wrong_signature("dispatch", f"takes {required} required arguments")
+    if required == 2:  # noqa: PLR2004  # payload and context
+        return lambda context: send(jsontext.parse(payload_text), context)
+    return lambda _context: send(jsontext.parse(payload_text))
+
+
+def require_result(result: T) -> T:
+    """Refuse, in a sync ledger, a result that somebody still has to await."""
+    if not hasattr(result, "__await__"):
+        return result
+    if inspect.iscoroutine(result):
+        result.close()
+        raise InvalidInputError("send returned a coroutine that never ran. Use AsyncLedger.", field="send")
+    raise UncertainSendError("send returned an awaitable that a Ledger cannot wait for; use AsyncLedger")
+
+
+async def awaited(result: Awaitable[T] | T) -> T:
+    return await result if inspect.isawaitable(result) else result
+
+
+def required_positional_count(function: Callable[..., Any], *, what: str) -> int:
+    """How many positional arguments `function` insists on. Refuses required keyword-only ones."""
+    if isinstance(function, FunctionType):
+        return _of_function(function, bound=0, what=what)
+    if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+        return _of_function(function.__func__, bound=1, what=what)
+    return _of_anything(function, what=what)
+
+
+def _of_function(function: FunctionType, *, bound: int, what: str) -> int:
+    # Reading the code object is twenty times faster than inspect.signature, and this is the hot path.
+    if hasattr(function, "__wrapped__"):
+        return _of_anything(function, what=what)
+    code = function.__code__
+    if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+        raise _wrong_signature(what, "has required keyword-only arguments")
+    return max(0, code.co_argcount - len(function.__defaults__ or ()) - bound)
+
+
+def _of_anything(function: Callable[..., Any], *, what: str) -> int:
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):
+        return 0  # built-in callables without a signature: called with nothing
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        raise _wrong_signature(what, "has required keyword-only arguments")
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+
+
+def _makes_coroutine(send: Callable[..., Any]) -> bool:
+    function = send.__func__ if isinstance(send, MethodType) else send
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return bool(code.co_flags & _ASYNC_FLAGS)
+    call_method = type(function).__call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call_method)
+
+
+def _wrong_signature(what: str, why: str) -> InvalidInputError:
+    wanted = "the payload, or the payload and a SendContext" if what == "dispatch" else "no argument or one SendContext"
+    return InvalidInputError(f"{what}: send must take {wanted}; this one {why}. Wrap it in a lambda.", field="send")

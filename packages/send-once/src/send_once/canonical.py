@@ -1,0 +1,42 @@
+"""Canonical JSON and the payload hash: equal for equal payloads, in both implementations.
+
+Not RFC 8785: keys are ordered as the reference orders them (array-index keys first, in numeric
+order, then by UTF-16 code units). Where the reference hashes lossily, this refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from send_once import jsontext
+
+
+def canonical_json(value: object) -> str:
+    """The one text of a JSON value. Text is kept as it is: no Unicode normalisation.
+
+    Raises InvalidInputError, naming the place, for what the reference would drop or flatten: a
+    `__proto__` member, NaN, infinities, integers a double cannot hold, and values that are not JSON.
+    """
+    return jsontext.write(value, _STYLE, "payload")
+
+
+def hash_payload(value: object) -> str:
+    """sha256, in hex, of the canonical text in UTF-8."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8")).hexdigest()
+
+
+def _canonical_order(members: Mapping[str, Any]) -> list[str]:
+    return sorted(members, key=_rank)
+
+
+def _rank(key: str) -> tuple[int, int, bytes]:
+    if not isinstance(key, str):
+        return (1, 0, b"")  # refused by the writer, which names the place
+    if jsontext.is_index_key(key):
+        return (0, int(key), b"")
+    return (1, 0, key.encode("utf-16-be", "surrogatepass"))
+
+
+_STYLE: Final = jsontext.Style(_canonical_order, frozenset({"__proto__"}), exact_integers=True)

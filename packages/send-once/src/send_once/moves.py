@@ -1,0 +1,155 @@
+"""The entry after each event: pure functions from values and `now_ms`, one per kind of write.
+
+Member order is the reference's: the six of a claim first, then what ended the attempt, `claim` last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from send_once import jsontext
+from send_once.entry import ClaimMark, Entry, Json, Status
+from send_once.instants import iso_from_ms
+
+ERROR_TEXT_MAX_CHARS: Final = 4_000
+PROVIDER_ID_MAX_CHARS: Final = 1_000
+EARLIER_ATTEMPTS_MAX: Final = 10
+EARLIER_ERROR_MAX_CHARS: Final = 300
+
+_CLAIM_MEMBERS: Final = ("key", "status", "attempts", "claimedAt", "updatedAt", "meta")
+
+PROVIDER_ID_NAMES: Final = ("provider_id", "providerId", "message_id", "messageId", "id", "sid")
+
+
+def claimed(key: str, *, meta: Json, mark: ClaimMark, now_ms: float) -> Entry:
+    """A first claim. `meta` is snapshotted: later changes by the caller do not reach the ledger."""
+    return Entry(_claim_members(key, 1, _snapshot(meta), mark, now_ms))
+
+
+def retried(existing: Entry, *, meta: Json, mark: ClaimMark, now_ms: float) -> Entry:
+    """The next attempt of a failed entry. Only a `meta` of None carries the old one over; everything
+    the earlier attempt left is dropped, as in the reference, but kept in the mark's `before`."""
+    carried = existing.meta if meta is None else _snapshot(meta)
+    mark = mark._replace(before=(*_before(existing), _attempt_record(existing))[-EARLIER_ATTEMPTS_MAX:])
+    members = _claim_members(existing.key, existing.attempts + 1, carried, mark, now_ms)
+    if meta is None and not existing.has("meta"):
+        del members["meta"]
+    return Entry(members)
+
+
+def sent(attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:
+    now = iso_from_ms(now_ms)
+    return _ended(attempt, "sent", now, {"sentAt": now, "providerId": provider_id})
+
+
+def failed(attempt: Entry, *, error: str, now_ms: float) -> Entry:
+    return _ended(attempt, "failed", iso_from_ms(now_ms), {"error": error})
+
+
+def left_unknown(attempt: Entry, *, error: str, now_ms: float) -> Entry:
+    return _ended(attempt, "pending", iso_from_ms(now_ms), {"error": error, "uncertain": True})
+
+
+def sent_by_earlier_attempt(current: Entry, attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:
+    """A late truth: `attempt` went out, though a later one (`current`) holds the key by now. What the
+    later one left stays readable, and `lateAttempt` names whose success it is."""
+    now = iso_from_ms(now_ms)
+    return current.evolve(
+        {
+            "status": Status.SENT.value,
+            "updatedAt": now,
+            "sentAt": now,
+            "providerId": provider_id,
+            "lateAttempt": attempt.attempts,
+        }
+    )
+
+
+def resolved(
+    current: Entry, status: Status, *, by: str | None, note: str | None, provider_id: str | None, now_ms: float
+) -> Entry:
+    """Settled by a person or by evidence: everything else in the entry stays."""
+    now = iso_from_ms(now_ms)
+    resolution = {"status": status.value, "from": current.status.value, "by": by, "note": note, "at": now}
+    changes: dict[str, Json] = {"status": status.value, "updatedAt": now, "resolution": resolution}
+    if provider_id:
+        changes["providerId"] = provider_id
+    return current.evolve(changes)
+
+
+def provider_id_of(result: object) -> str | None:
+    """The provider's id in what `send` returned: a non-empty string, or the first non-empty string
+    among `PROVIDER_ID_NAMES` of a mapping or object. Longer ones are cut."""
+    if isinstance(result, str):
+        return result[:PROVIDER_ID_MAX_CHARS] or None
+    if result is None or isinstance(result, bool | int | float | list | tuple | bytes):
+        return None
+    found = (_member(result, name) for name in PROVIDER_ID_NAMES)
+    return next((value[:PROVIDER_ID_MAX_CHARS] for value in found if isinstance(value, str) and value), None)
+
+
+def error_text(error: BaseException) -> str:
+    """What the ledger keeps of an exception: its text, or its type's name where it has none or
+    its text cannot be had. Never raises, because the send has already run."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # an exception whose __str__ raises is still an ended send
+        text = ""
+    text = text or type(error).__name__
+    return text if len(text) <= ERROR_TEXT_MAX_CHARS else text[: ERROR_TEXT_MAX_CHARS - 1] + "…"
+
+
+def _claim_members(key: str, attempts: int, meta: Json, mark: ClaimMark, now_ms: float) -> dict[str, Json]:
+    now = iso_from_ms(now_ms)
+    return {
+        "key": key,
+        "status": Status.PENDING.value,
+        "attempts": attempts,
+        "claimedAt": now,
+        "updatedAt": now,
+        "meta": meta,
+        "claim": mark.to_json(),
+    }
+
+
+def _ended(attempt: Entry, status: str, now: str, ending: Mapping[str, Json]) -> Entry:
+    members = {name: attempt[name] for name in _CLAIM_MEMBERS if attempt.has(name)}
+    members["status"], members["updatedAt"] = status, now
+    members.update(ending)
+    if attempt.has("claim"):
+        members["claim"] = attempt["claim"]
+    return Entry(members)
+
+
+def _snapshot(meta: Json) -> Json:
+    if meta is None or isinstance(meta, str | bool):
+        return meta
+    return jsontext.parse(jsontext.stringify(meta, where="meta"))
+
+
+def _before(existing: Entry) -> tuple[Json, ...]:
+    mark = existing.claim
+    return mark.before if mark is not None else ()
+
+
+def _attempt_record(existing: Entry) -> dict[str, Json]:
+    record: dict[str, Json] = {
+        "attempt": existing.attempts,
+        "claimedAt": existing.claimed_at,
+        "updatedAt": existing.updated_at,
+        "status": existing.status.value,
+        "error": existing.error and existing.error[:EARLIER_ERROR_MAX_CHARS],
+    }
+    if existing.resolution is not None:
+        record["resolution"] = dict(existing.resolution)
+    return record
+
+
+def _member(result: object, name: str) -> object:
+    if isinstance(result, Mapping):
+        return result.get(name)
+    try:
+        return getattr(result, name, None)
+    except Exception:  # noqa: BLE001  # a property that raises must not turn a sent message into a failure
+        return None

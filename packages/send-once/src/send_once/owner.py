@@ -1,0 +1,91 @@
+"""Who makes a claim, and whether that process is still there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from send_once.entry import ClaimMark
+
+Liveness = Literal["running here", "process gone", "another host", "another container", "not known"]
+
+_PROC: Final = Path("/proc")
+
+
+class Owner(NamedTuple):
+    """This process as a claim names it. `start` tells it from a later process with the same id: on
+    Linux `<boot id>.<pid namespace>.<clock ticks at start>`, elsewhere random per process."""
+
+    host: str
+    pid: int
+    start: str
+
+
+def new_mark(payload: str | None = None) -> ClaimMark:
+    """A mark with an id nobody else has (128 random bits from the operating system)."""
+    owner = this_owner()
+    return ClaimMark(os.urandom(16).hex(), owner.host, owner.pid, owner.start, payload)
+
+
+def this_owner() -> Owner:
+    """This process, right also after a fork."""
+    return _owner_of(os.getpid())
+
+
+def liveness(mark: ClaimMark | None) -> Liveness:
+    """Whether the process that made the claim still runs, as far as can be told from here.
+
+    For showing only: nothing is ever sent again because of it.
+    """
+    if mark is None or not mark.start or mark.pid <= 0:
+        return "not known"
+    if mark.host != socket.gethostname():
+        return "another host"
+    here, there = this_owner().start.split("."), mark.start.split(".")
+    if len(here) != 3 or len(there) != 3:
+        return "running here" if mark.start == this_owner().start else "not known"
+    if here[0] != there[0]:
+        # Same name, other boot: this machine restarted, or another one that has the same name.
+        return "process gone"
+    if here[1] != there[1]:
+        return "another container"
+    return "running here" if _start_ticks(mark.pid) == there[2] else "process gone"
+
+
+@lru_cache(maxsize=1)
+def _owner_of(pid: int) -> Owner:
+    # Keyed by pid, so that a forked child does not speak with its parent's name.
+    return Owner(socket.gethostname(), pid, _start_of(pid))
+
+
+def _start_of(pid: int) -> str:
+    boot, namespace, ticks = _boot_id(), _pid_namespace(), _start_ticks(pid)
+    return f"{boot}.{namespace}.{ticks}" if boot and namespace and ticks else os.urandom(8).hex()
+
+
+def _boot_id() -> str:
+    return _read(_PROC / "sys/kernel/random/boot_id")[:8]
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        return ""
+
+
+def _start_ticks(pid: int) -> str:
+    """Field 22 of /proc/<pid>/stat (proc(5)), counted after the command name, which may hold spaces."""
+    after_name = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
+    ended = not after_name or after_name[0] in "ZX"
+    return "" if ended or len(after_name) <= 19 else after_name[19]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,60 @@
+"""Settling unknown sends by evidence: the decision for one entry, and its script."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from send_once import protocol
+from send_once.entry import Entry, Status
+from send_once.outcomes import Absent, CannotTell, Evidence, Found
+from send_once.owner import Liveness
+
+BY: Final = "reconcile"
+
+
+def decide(evidence: Evidence, still_there: Liveness) -> Status | str:
+    """The status the evidence settles, or the reason why it settles nothing.
+
+    Absence settles nothing while the process that made the claim still runs: it may be just
+    before the call, and a failed entry may be sent by the next caller.
+    """
+    match evidence:
+        case Found():
+            return Status.SENT
+        case Absent() if still_there == "running here":
+            return "The look-up does not find it, but the process that claimed it is still running."
+        case Absent():
+            return Status.FAILED
+        case CannotTell(reason=reason):
+            return reason
+
+
+def settle_by_evidence(entry: Entry, evidence: Evidence, still_there: Liveness) -> protocol.Script[Entry | str]:
+    """Settle exactly the entry that was looked up; the reason where it stays."""
+    decision = decide(evidence, still_there)
+    if not isinstance(decision, Status):
+        return decision
+    settled = yield from protocol.resolve_entry(
+        entry, decision, by=BY, note=_note(evidence), provider_id=_provider_id(evidence)
+    )
+    return settled if settled is not None else "It changed while it was looked up; ask again."
+
+
+def _note(evidence: Evidence) -> str | None:
+    return None if isinstance(evidence, CannotTell) else evidence.note
+
+
+def _provider_id(evidence: Evidence) -> str | None:
+    return evidence.provider_id if isinstance(evidence, Found) else None
+
+
+def sort_answer(
+    entry: Entry, answer: Entry | str, sent: list[Entry], failed: list[Entry], left: list[tuple[Entry, str]]
+) -> None:
+    """Put one answer where the report shows it."""
+    if isinstance(answer, str):
+        left.append((entry, answer))
+    elif answer.status is Status.SENT:
+        sent.append(answer)
+    else:
+        failed.append(answer)
