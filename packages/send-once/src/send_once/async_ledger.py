@@ -239,8 +239,8 @@ class AsyncLedger:
         match step:
             case protocol.Now():
                 return self._settings.now_ms()
-            case protocol.Identify(payload=payload):
-                return new_mark(payload)
+            case protocol.Begin(payload=payload):
+                return new_mark(payload), self._settings.now_ms()
             case protocol.Claim(entry=entry):
                 return await self._claim(entry)
             case protocol.Transition(came_from=came_from, entry=entry):

@@ -11,7 +11,7 @@ from send_once.certainty import Classify
 from send_once.entry import Entry
 from send_once.errors import InvalidInputError, KeyReusedError
 from send_once.outcomes import Claimed, ClaimOutcome, Failed, Outcome, Sent, Unknown
-from send_once.protocol import NOT_APPLIED, Identify, Now, Request, Step
+from send_once.protocol import NOT_APPLIED, Begin, Now, Request, Step
 from send_once.results import refuse_http_error
 from send_once.stores.base import Pair
 
@@ -49,10 +49,9 @@ def claim_many(requests: Sequence[Request]) -> Generator[BatchStep, Any, list[Ba
     _refuse_twice([request.key for request in requests])
     if not requests:
         return []
-    now_ms = yield Now()
     entries = []
     for request in requests:
-        mark = yield Identify(request.payload_hash)
+        mark, now_ms = yield Begin(request.payload_hash)
         entries.append(moves.claimed(request.key, meta=request.meta, mark=mark, now_ms=now_ms))
     applied = yield from _ask_many(entries)
     outcomes: list[BatchClaimOutcome] = []

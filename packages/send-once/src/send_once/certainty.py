@@ -106,8 +106,17 @@ TABLE: Final[Mapping[str, Verdict]] = {
 `Ledger(..., certainty={...})`."""
 
 UNKNOWN_ERRNOS: Final = frozenset(
-    {errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ENETRESET, errno.EHOSTUNREACH,
-     errno.ENETUNREACH, errno.ENETDOWN, errno.EIO}
+    {
+        errno.ETIMEDOUT,
+        errno.ECONNRESET,
+        errno.ECONNABORTED,
+        errno.EPIPE,
+        errno.ENETRESET,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENETDOWN,
+        errno.EIO,
+    }
 )
 """For a bare OSError: these may come after the message was handed over."""
 
@@ -171,8 +180,14 @@ def _bare_os_error(error: BaseException) -> Certainty | None:
 def _by_http_status(error: BaseException) -> Certainty:
     response = getattr(error, "response", None)
     source = error if response is None else response
-    status = next((value for value in (getattr(source, name, None) for name in ("status_code", "status", "code"))
-                   if isinstance(value, int)), None)
+    status = next(
+        (
+            value
+            for value in (getattr(source, name, None) for name in ("status_code", "status", "code"))
+            if isinstance(value, int)
+        ),
+        None,
+    )
     if status not in NOT_ACCEPTED_STATUSES:
         return "unknown"
     return "unknown" if _looks_like_html(source) else "failed"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from json.decoder import scanstring
+from json import decoder
 from typing import Any, Final
 
+_scanstring: Final[Callable[[str, int, bool], tuple[str, int]]] = decoder.scanstring  # type: ignore[attr-defined]  # py_scanstring or its C twin; not in the stubs
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORDS: Final = {"null": None, "true": True, "false": False}
@@ -71,7 +72,7 @@ class _Reader:
     def _key(self) -> str:
         if self._skip_space() != '"':
             raise self._bad()
-        key, self._at = scanstring(self._text, self._at + 1, True)
+        key, self._at = _scanstring(self._text, self._at + 1, True)
         if self._skip_space() != ":":
             raise self._bad()
         self._at += 1
@@ -79,7 +80,7 @@ class _Reader:
 
     def _scalar(self, mark: str) -> Any:
         if mark == '"':
-            value, self._at = scanstring(self._text, self._at + 1, True)
+            value, self._at = _scanstring(self._text, self._at + 1, True)
             return value
         for word, meaning in _WORDS.items():
             if self._text.startswith(word, self._at):

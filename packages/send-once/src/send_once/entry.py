@@ -60,6 +60,13 @@ class ClaimMark(NamedTuple):
             members["before"] = list(self.before)
         return members
 
+    def to_text(self) -> str:
+        """The JSON text of :meth:`to_json`."""
+        if self.payload is not None or self.before:
+            return jsontext.stringify(self.to_json(), where="claim")
+        quoted = jsontext.stringify_text
+        return f'{{"id":"{self.id}","host":{quoted(self.host)},"pid":{self.pid},"start":{quoted(self.start)}}}'
+
 
 @final
 class Entry:
@@ -69,11 +76,18 @@ class Entry:
     from a store, or as it will be written; stores compare it to notice any change underneath.
     """
 
-    __slots__ = ("_members", "_text")
+    __slots__ = ("_attempts", "_claim_id", "_claimed_at", "_fragments", "_key", "_parsed", "_status", "_text")
 
     def __init__(self, members: Mapping[str, Json], text: str | None = None) -> None:
-        self._members = members
+        """From members that pass :func:`is_entry`, and the text they were read from, if they were."""
+        self._parsed: Mapping[str, Json] | None = members
         self._text = text
+        self._fragments: Mapping[str, str] | None = None
+        self._key: str = members["key"]
+        self._status = _STATUS_BY_TEXT[members["status"]]
+        self._attempts = attempt_number(members.get("attempts"))
+        self._claimed_at: str = members["claimedAt"]
+        self._claim_id = _claim_id(members.get(_CLAIM))
 
     @classmethod
     def from_text(cls, text: str) -> Entry | None:
@@ -85,23 +99,55 @@ class Entry:
             return None
         return cls(members, text) if is_entry(members) else None
 
+    @classmethod
+    def from_fragments(
+        cls,
+        fragments: Mapping[str, str],
+        *,
+        key: str,
+        status: Status,
+        attempts: int,
+        claimed_at: str,
+        claim_id: str | None,
+    ) -> Entry:
+        """An entry from the text of each member (`"name":value`), in order. Composing text is what a
+        send costs most; the members are parsed only if someone looks at them."""
+        entry = cls.__new__(cls)
+        entry._text = "{" + ",".join(fragments.values()) + "}"
+        entry._parsed = None
+        entry._fragments = fragments
+        entry._key, entry._status, entry._attempts = key, status, attempts
+        entry._claimed_at, entry._claim_id = claimed_at, claim_id
+        return entry
+
+    def fragments(self) -> Mapping[str, str]:
+        """The text of each member (`"name":value`), by name, in order."""
+        if self._fragments is not None:
+            return self._fragments
+        return {name: _fragment(name, value) for name, value in self._members.items()}
+
     @property
     def key(self) -> str:
-        return self._members["key"]  # type: ignore[no-any-return]  # checked by is_entry or made by us
+        return self._key
 
     @property
     def status(self) -> Status:
-        return _STATUS_BY_TEXT[self._members["status"]]
+        return self._status
 
     @property
     def attempts(self) -> int:
         """The attempt's number, 1, 2, …; 1 where a foreign entry carries none that can be used."""
-        return attempt_number(self._members.get("attempts"))
+        return self._attempts
 
     @property
     def claimed_at(self) -> str:
         """When this attempt was claimed: ISO 8601 text as stored (UTC with milliseconds when ours)."""
-        return self._members["claimedAt"]  # type: ignore[no-any-return]  # checked by is_entry or made by us
+        return self._claimed_at
+
+    @property
+    def claim_id(self) -> str | None:
+        """The id of the claim, which every later write names. None for entries of the reference."""
+        return self._claim_id
 
     @property
     def updated_at(self) -> str | None:
@@ -141,12 +187,6 @@ class Entry:
         return _claim_mark(self._members.get(_CLAIM))
 
     @property
-    def claim_id(self) -> str | None:
-        mark = self._members.get(_CLAIM)
-        value = mark.get("id") if isinstance(mark, dict) else None
-        return value if isinstance(value, str) else None
-
-    @property
     def text(self) -> str:
         if self._text is None:
             self._text = jsontext.stringify(self._members, where="entry", infinity_as_null=True)
@@ -174,8 +214,8 @@ class Entry:
     def same_attempt(self, other: Entry) -> bool:
         """Whether both describe one claim: the same id, or, where neither has one (the
         reference's entries), the same attempt number and claim time."""
-        if self.claim_id is not None or other.claim_id is not None:
-            return self.claim_id == other.claim_id
+        if self._claim_id is not None or other._claim_id is not None:
+            return self._claim_id == other._claim_id
         return self._members.get("attempts") == other._members.get("attempts") and self.claimed_at == other.claimed_at
 
     def __eq__(self, other: object) -> bool:
@@ -186,6 +226,12 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"Entry({self.text})"
+
+    @property
+    def _members(self) -> Mapping[str, Json]:
+        if self._parsed is None:
+            self._parsed = jsontext.parse(self.text)
+        return self._parsed
 
     def _text_member(self, name: str) -> str | None:
         value = self._members.get(name)
@@ -216,6 +262,15 @@ def require_key(key: object) -> str:
     if not isinstance(key, str) or not key:
         raise InvalidInputError("A key must be a non-empty string.", field="key")
     return key
+
+
+def _fragment(name: str, value: Json) -> str:
+    return f"{jsontext.stringify_text(name)}:{jsontext.stringify(value, where=name, infinity_as_null=True)}"
+
+
+def _claim_id(mark: Json) -> str | None:
+    value = mark.get("id") if isinstance(mark, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _claim_mark(value: Json) -> ClaimMark | None:

@@ -1,25 +1,25 @@
 """Every error the library raises, and the three a send function may raise to say how it ended.
 
-    SendOnceError                      .code: stable, lower-case, the same in exceptions, CLI JSON and docs
-    ├── InvalidInputError              invalid_input        also a TypeError and a ValueError; nothing was claimed
-    ├── NotFoundError                  not_found            resolve() of a key the ledger does not hold
-    ├── AlreadySentError               already_sent         `sent` never goes back
-    ├── KeyReusedError                 key_reused           same key, other payload
-    ├── ResultRefusedError             result_refused       send returned an HTTP error; the entry stays pending
-    ├── ContendedError                 contended            the entry kept changing underneath
-    └── StoreError                     store_error          what a store could not do
-        ├── LockTimeoutError           lock_timeout
-        ├── StoreInconsistentError     store_inconsistent
-        ├── BadQueryResultError        bad_query_result
-        ├── UnsafeStoreError           unsafe_store         settings under which a claim might not survive
-        ├── LedgerDamagedError         ledger_damaged       a damaged line nobody has accepted yet
-        ├── EntryTooLargeError         entry_too_large
-        └── NotALedgerError            not_a_ledger
+SendOnceError                      .code: stable, lower-case, the same in exceptions, CLI JSON and docs
+├── InvalidInputError              invalid_input        also a TypeError and a ValueError; nothing was claimed
+├── NotFoundError                  not_found            resolve() of a key the ledger does not hold
+├── AlreadySentError               already_sent         `sent` never goes back
+├── KeyReusedError                 key_reused           same key, other payload
+├── ResultRefusedError             result_refused       send returned an HTTP error; the entry stays pending
+├── ContendedError                 contended            the entry kept changing underneath
+└── StoreError                     store_error          what a store could not do
+    ├── LockTimeoutError           lock_timeout
+    ├── StoreInconsistentError     store_inconsistent
+    ├── BadQueryResultError        bad_query_result
+    ├── UnsafeStoreError           unsafe_store         settings under which a claim might not survive
+    ├── LedgerDamagedError         ledger_damaged       a damaged line nobody has accepted yet
+    ├── EntryTooLargeError         entry_too_large
+    └── NotALedgerError            not_a_ledger
 
-    SendError                          raised by *your* send function
-    ├── RejectedSendError              definitely not accepted: recorded `failed`, may be tried again
-    │   └── RetryLaterError            the same, and not before `after` seconds
-    └── UncertainSendError             may have gone out: recorded pending, never resent by itself
+SendError                          raised by *your* send function
+├── RejectedSendError              definitely not accepted: recorded `failed`, may be tried again
+│   └── RetryLaterError            the same, and not before `after` seconds
+└── UncertainSendError             may have gone out: recorded pending, never resent by itself
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from json import JSONDecoder, JSONEncoder
 from json.encoder import encode_basestring
@@ -52,6 +52,11 @@ def stringify(value: object, indent: int | None = None, *, where: str = "value",
     if indent is None and _is_plain(value, _PLAIN_DEPTH_MAX):
         return _escape_surrogates(_PLAIN_ENCODER.encode(value))
     return write(value, Style(runtime_order, infinity_as_null=infinity_as_null, indent=indent), where)
+
+
+def stringify_text(text: str) -> str:
+    """`JSON.stringify` of a text: in quotes, lone surrogates escaped."""
+    return _escape_surrogates(encode_basestring(text))
 
 
 def parse(text: str) -> Any:
@@ -116,8 +121,7 @@ def _write_until_nested(
     the end."""
     for name, value in members:
         place[-1] = name if depth > 1 else place[-1]
-        kind = type(value)
-        if kind is str:
+        if type(value) is str:
             parts.append(encode_basestring(value))
         elif value is None:
             parts.append("null")
@@ -211,7 +215,9 @@ def _instant(value: datetime, place: list[str | int]) -> str:
 
 
 def _refused(place: list[str | int], why: str) -> InvalidInputError:
-    field = str(place[0]) + "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in place[1:] if name != "")
+    field = str(place[0]) + "".join(
+        f"[{name}]" if isinstance(name, int) else f".{name}" for name in place[1:] if name != ""
+    )
     return InvalidInputError(f"{field} {why}.", field=field)
 
 
@@ -221,10 +227,9 @@ def _is_plain(value: object, depth: int) -> bool:
     if depth == 0:
         return False
     if type(value) is dict:
-        for key in value:
-            if type(key) is not str or "0" <= key < ":":
-                return False
-        members = value.values()
+        if not all([type(key) is str and not "0" <= key < ":" for key in value]):
+            return False
+        members: Iterable[object] = value.values()
     elif type(value) is list:
         members = value
     else:
@@ -233,7 +238,7 @@ def _is_plain(value: object, depth: int) -> bool:
         kind = type(member)
         if kind is str or member is None or kind is bool:
             continue
-        if kind is int:
+        if type(member) is int:
             if not -EXACT_INTEGER_MAX <= member <= EXACT_INTEGER_MAX:
                 return False
         elif not _is_plain(member, depth - 1):

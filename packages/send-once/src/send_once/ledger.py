@@ -22,6 +22,7 @@ from send_once.outcomes import (
     Evidence,
     Outcome,
     Reconciled,
+    SendContext,
 )
 from send_once.owner import liveness, new_mark
 from send_once.settings import (
@@ -42,6 +43,10 @@ from send_once.stores.base import AnsweringStore, BatchStore, HistoryStore, Stor
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+def _not_here(*_: object) -> object:
+    raise InvalidInputError("This script neither sends nor rechecks.")
 
 
 class Ledger:
@@ -86,7 +91,7 @@ class Ledger:
         """
         call = prepare_send(send, sync=True)
         script = protocol.once(checked_request(key, meta, payload), self._settings.classify)
-        return self._run(script, lambda step: require_result(call(step.context)))
+        return self._run(script, lambda context: require_result(call(context)))
 
     def claim(self, key: str, meta: Json = None, *, payload: Json = NO_PAYLOAD) -> ClaimOutcome:
         """The first half of `once`, for queues: Claimed means that this caller alone may send, now.
@@ -131,9 +136,7 @@ class Ledger:
         )
         call = prepare_dispatch_send(send, request.snapshot_text, sync=True)
         script = approvals.dispatch(request, self._settings.classify)
-        answer = self._run(
-            script, lambda step: require_result(call(step.context)), lambda _step: recheck() if recheck else {}
-        )
+        answer = self._run(script, lambda context: require_result(call(context)), recheck or _not_here)
         return cast(DispatchOutcome[T], answer)
 
     def resolve(
@@ -234,8 +237,8 @@ class Ledger:
     def _run(
         self,
         script: Generator[Any, Any, T],
-        send: Callable[[protocol.Send], object] | None = None,
-        recheck: Callable[[protocol.Recheck], object] | None = None,
+        send: Callable[[SendContext], object] = _not_here,
+        recheck: Callable[[], object] = _not_here,
     ) -> T:
         """Drive a script: perform each step, hand in the answer or the Exception it raised.
 
@@ -243,8 +246,6 @@ class Ledger:
         not taken for the end.
         """
         performers = self._performers
-        if send is not None:
-            performers = {**performers, protocol.Send: send, protocol.Recheck: recheck or _not_here}
         answer: object = None
         failure: Exception | None = None
         while True:
@@ -253,32 +254,31 @@ class Ledger:
             except StopIteration as end:
                 return cast(T, end.value)
             try:
-                answer, failure = performers[type(step)](step), None
+                if type(step) is protocol.Send:
+                    answer = send(*step)
+                elif type(step) is protocol.Recheck:
+                    answer = recheck()
+                else:
+                    answer = performers[type(step)](*step)
+                failure = None
             except Exception as error:  # noqa: BLE001  # the script decides what it means
                 failure = error
 
 
-def _performers(store: Store, now_ms: Callable[[], float]) -> Mapping[type, Callable[[Any], object]]:
+def _performers(store: Store, now_ms: Callable[[], float]) -> Mapping[type, Callable[..., object]]:
     """How each step is done on `store`. What the store can do is asked once, not at every claim."""
-    claim = store.claim_or_get if isinstance(store, AnsweringStore) else store.claim
     in_batches = store if isinstance(store, BatchStore) else None
     return {
-        protocol.Now: lambda _step: now_ms(),
-        protocol.Identify: lambda step: new_mark(step.payload),
-        protocol.Claim: lambda step: claim(step.entry),
-        protocol.Transition: lambda step: store.transition(step.came_from, step.entry),
-        protocol.Get: lambda step: store.get(step.key),
-        batches.ClaimMany: lambda step: (
-            in_batches.claim_many(step.entries) if in_batches else [store.claim(entry) for entry in step.entries]
-        ),
-        batches.TransitionMany: lambda step: (
-            in_batches.transition_many(step.pairs) if in_batches else [store.transition(*pair) for pair in step.pairs]
+        protocol.Now: now_ms,
+        protocol.Begin: lambda payload: (new_mark(payload), now_ms()),
+        protocol.Claim: store.claim_or_get if isinstance(store, AnsweringStore) else store.claim,
+        protocol.Transition: store.transition,
+        protocol.Get: store.get,
+        batches.ClaimMany: in_batches.claim_many if in_batches else lambda entries: [*map(store.claim, entries)],
+        batches.TransitionMany: (
+            in_batches.transition_many if in_batches else lambda pairs: [store.transition(*pair) for pair in pairs]
         ),
     }
-
-
-def _not_here(step: object) -> object:
-    raise InvalidInputError(f"This script does not send: {step!r}.")
 
 
 def _resolve_script(wanted: Settlement, by: str | None) -> protocol.Script[Entry]:

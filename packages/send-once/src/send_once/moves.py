@@ -24,31 +24,35 @@ PROVIDER_ID_NAMES: Final = ("provider_id", "providerId", "message_id", "messageI
 
 def claimed(key: str, *, meta: Json, mark: ClaimMark, now_ms: float) -> Entry:
     """A first claim. `meta` is snapshotted: later changes by the caller do not reach the ledger."""
-    return Entry(_claim_members(key, 1, _snapshot(meta), mark, now_ms))
+    return _claim_entry(key, 1, "null" if meta is None else jsontext.stringify(meta, where="meta"), mark, now_ms)
 
 
 def retried(existing: Entry, *, meta: Json, mark: ClaimMark, now_ms: float) -> Entry:
     """The next attempt of a failed entry. Only a `meta` of None carries the old one over; everything
     the earlier attempt left is dropped, as in the reference, but kept in the mark's `before`."""
-    carried = existing.meta if meta is None else _snapshot(meta)
+    carried = existing.meta if meta is None else meta
     mark = mark._replace(before=(*_before(existing), _attempt_record(existing))[-EARLIER_ATTEMPTS_MAX:])
-    members = _claim_members(existing.key, existing.attempts + 1, carried, mark, now_ms)
+    meta_text = jsontext.stringify(carried, where="meta", infinity_as_null=meta is None)
     if meta is None and not existing.has("meta"):
-        del members["meta"]
-    return Entry(members)
+        meta_text = ""
+    return _claim_entry(existing.key, existing.attempts + 1, meta_text, mark, now_ms)
 
 
 def sent(attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:
     now = iso_from_ms(now_ms)
-    return _ended(attempt, "sent", now, {"sentAt": now, "providerId": provider_id})
+    provider_id_text = "null" if provider_id is None else jsontext.stringify_text(provider_id)
+    return _ended(
+        attempt, Status.SENT, now, {"sentAt": f'"sentAt":"{now}"', "providerId": f'"providerId":{provider_id_text}'}
+    )
 
 
 def failed(attempt: Entry, *, error: str, now_ms: float) -> Entry:
-    return _ended(attempt, "failed", iso_from_ms(now_ms), {"error": error})
+    return _ended(attempt, Status.FAILED, iso_from_ms(now_ms), {"error": _error_fragment(error)})
 
 
 def left_unknown(attempt: Entry, *, error: str, now_ms: float) -> Entry:
-    return _ended(attempt, "pending", iso_from_ms(now_ms), {"error": error, "uncertain": True})
+    ending = {"error": _error_fragment(error), "uncertain": '"uncertain":true'}
+    return _ended(attempt, Status.PENDING, iso_from_ms(now_ms), ending)
 
 
 def sent_by_earlier_attempt(current: Entry, attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:
@@ -100,32 +104,44 @@ def error_text(error: BaseException) -> str:
     return text if len(text) <= ERROR_TEXT_MAX_CHARS else text[: ERROR_TEXT_MAX_CHARS - 1] + "…"
 
 
-def _claim_members(key: str, attempts: int, meta: Json, mark: ClaimMark, now_ms: float) -> dict[str, Json]:
+def _claim_entry(key: str, attempts: int, meta_text: str, mark: ClaimMark, now_ms: float) -> Entry:
     now = iso_from_ms(now_ms)
-    return {
-        "key": key,
-        "status": Status.PENDING.value,
-        "attempts": attempts,
-        "claimedAt": now,
-        "updatedAt": now,
-        "meta": meta,
-        "claim": mark.to_json(),
+    fragments = {
+        "key": f'"key":{jsontext.stringify_text(key)}',
+        "status": '"status":"pending"',
+        "attempts": f'"attempts":{attempts}',
+        "claimedAt": f'"claimedAt":"{now}"',
+        "updatedAt": f'"updatedAt":"{now}"',
+        "meta": f'"meta":{meta_text}',
+        "claim": f'"claim":{mark.to_text()}',
     }
+    if not meta_text:
+        del fragments["meta"]
+    return Entry.from_fragments(
+        fragments, key=key, status=Status.PENDING, attempts=attempts, claimed_at=now, claim_id=mark.id
+    )
 
 
-def _ended(attempt: Entry, status: str, now: str, ending: Mapping[str, Json]) -> Entry:
-    members = {name: attempt[name] for name in _CLAIM_MEMBERS if attempt.has(name)}
-    members["status"], members["updatedAt"] = status, now
-    members.update(ending)
-    if attempt.has("claim"):
-        members["claim"] = attempt["claim"]
-    return Entry(members)
+def _error_fragment(error: str) -> str:
+    return f'"error":{jsontext.stringify_text(error)}'
 
 
-def _snapshot(meta: Json) -> Json:
-    if meta is None or isinstance(meta, str | bool):
-        return meta
-    return jsontext.parse(jsontext.stringify(meta, where="meta"))
+def _ended(attempt: Entry, status: Status, now: str, ending: Mapping[str, str]) -> Entry:
+    before = attempt.fragments()
+    fragments = {name: before[name] for name in _CLAIM_MEMBERS if name in before}
+    fragments["status"] = f'"status":"{status.value}"'
+    fragments["updatedAt"] = f'"updatedAt":"{now}"'
+    fragments.update(ending)
+    if "claim" in before:
+        fragments["claim"] = before["claim"]
+    return Entry.from_fragments(
+        fragments,
+        key=attempt.key,
+        status=status,
+        attempts=attempt.attempts,
+        claimed_at=attempt.claimed_at,
+        claim_id=attempt.claim_id,
+    )
 
 
 def _before(existing: Entry) -> tuple[Json, ...]:

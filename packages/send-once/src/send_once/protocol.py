@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from send_once import moves
 from send_once.certainty import Classify
-from send_once.entry import ClaimMark, Entry, Json, Status
+from send_once.entry import Entry, Json, Status
 from send_once.errors import (
     AlreadySentError,
     ContendedError,
@@ -63,8 +63,8 @@ class Now(NamedTuple):
     """Answer: the clock, in milliseconds since the epoch."""
 
 
-class Identify(NamedTuple):
-    """Answer: a new :class:`ClaimMark` of this process, carrying `payload`."""
+class Begin(NamedTuple):
+    """Answer: a new :class:`ClaimMark` of this process, carrying `payload`, and the clock."""
 
     payload: str | None
 
@@ -98,7 +98,7 @@ class Recheck(NamedTuple):
     """Answer: the facts as of now."""
 
 
-Step = Now | Identify | Claim | Transition | Get | Send | Recheck
+Step = Now | Begin | Claim | Transition | Get | Send | Recheck
 Script = Generator[Step, Any, T]
 
 Guard = Callable[[float], Refusal | None]
@@ -141,10 +141,12 @@ class Refused(Exception):  # noqa: N818  # not an error: carries a refusal out o
 
 def acquire(request: Request) -> Script[ClaimOutcome]:
     """Claim the key, or learn why not. `Claimed` means: durable, and known by its id to be ours."""
-    mark = yield Identify(request.payload_hash)
-    now_ms = yield from check(request.guard)
+    mark, now_ms = yield Begin(request.payload_hash)
+    _refuse(request.guard, now_ms)
     entry = moves.claimed(request.key, meta=request.meta, mark=mark, now_ms=now_ms)
     applied = yield from _ask(Claim(entry), entry)
+    if applied is True:
+        return Claimed(request.key, entry)
     return (yield from after_claim(request, entry, applied=applied))
 
 
@@ -204,9 +206,7 @@ def settle_error(attempt: Entry, error: Exception, classify: Classify) -> Script
     return Failed(attempt.key, current, error)
 
 
-def resolve(
-    key: str, status: Status, *, by: str | None, note: str | None, provider_id: str | None
-) -> Script[Entry]:
+def resolve(key: str, status: Status, *, by: str | None, note: str | None, provider_id: str | None) -> Script[Entry]:
     """Settle by hand or by evidence. `sent` never goes back; the same status again changes nothing."""
     for _ in range(ROUNDS_MAX):
         current = yield Get(key)
@@ -260,16 +260,20 @@ def refuse_other_payload(current: Entry, payload_hash: str | None) -> None:
 def check(guard: Guard | None) -> Script[float]:
     """Ask the clock and the guard. Answers the time in milliseconds; raises :class:`Refused`."""
     now_ms: float = yield Now()
+    _refuse(guard, now_ms)
+    return now_ms
+
+
+def _refuse(guard: Guard | None, now_ms: float) -> None:
     refusal = guard(now_ms) if guard is not None else None
     if refusal is not None:
         raise Refused(refusal)
-    return now_ms
 
 
 def _retry(request: Request, current: Entry) -> Script[tuple[Entry, bool | Entry]]:
     """Claim a failed entry anew; its next attempt has its own id."""
-    mark: ClaimMark = yield Identify(request.payload_hash)
-    now_ms = yield from check(request.guard)
+    mark, now_ms = yield Begin(request.payload_hash)
+    _refuse(request.guard, now_ms)
     entry = moves.retried(current, meta=request.meta, mark=mark, now_ms=now_ms)
     applied = yield from _ask(Transition(current, entry), entry)
     return entry, applied

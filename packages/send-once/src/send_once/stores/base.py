@@ -108,5 +108,3 @@ def require_encodable_key(key: str, *, store_name: str) -> None:
             f"{store_name} cannot keep a key with a lone surrogate: {key!r}. Use send_key(), which gives plain hex.",
             field="key",
         ) from None
-
-
