@@ -71,6 +71,7 @@ def test_the_file_holds_the_references_lines_and_no_lock_is_left(path: Path) -> 
     store.claim(entry)
     store.transition(entry, sent_from(entry))
     assert path.read_bytes() == (entry.text + "\n" + sent_from(entry).text + "\n").encode()
+    store.close()
     assert os.listdir(path.parent) == ["ledger.jsonl"]
 
 
@@ -236,7 +237,12 @@ def test_many_threads_get_each_key_once(path: Path) -> None:
 
 def test_a_ledger_over_it_sends_once(path: Path) -> None:
     calls: list[int] = []
+
+    def send() -> str:
+        calls.append(1)
+        return "msg_1"
+
     for _ in range(3):
         with Ledger(FileStore(path)) as ledger:
-            outcome = ledger.once("k", lambda: calls.append(1) or "msg_1")
+            outcome = ledger.once("k", send)
     assert (len(calls), outcome.outcome) == (1, "duplicate")

@@ -120,6 +120,13 @@ def sync_directory(directory: str) -> None:
         os.close(fd)
 
 
+def remove_if_there(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
 def _acceptance(line: bytes) -> tuple[str, int] | None:
     try:
         record = json.loads(line)

@@ -10,11 +10,20 @@ from types import TracebackType
 from typing import Final, Self
 
 from send_once.clock import system_clock_ms
+from send_once.durations import parse_duration
 from send_once.entry import Entry, Status
-from send_once.errors import InvalidInputError, UnsafeStoreError
+from send_once.errors import InvalidInputError, StoreError, UnsafeStoreError
 from send_once.instants import iso_from_ms
 from send_once.stores.appending import NewLine, append, new_line
 from send_once.stores.base import Pair
+from send_once.stores.compaction import (
+    Compaction,
+    backup_name,
+    drop_unfinished_backups,
+    may_shrink,
+    replace_with,
+    tombstone,
+)
 from send_once.stores.damage import Acceptances, DamagedLine, Snapshot, refusal
 from send_once.stores.filelock import LedgerLock
 from send_once.stores.journal import Journal
@@ -89,6 +98,7 @@ class FileStore:
             present = self._journal.entry(entry.key)
             if present is not None:
                 return present
+            self._refuse_forgotten(line)
             return self._append([line])[0] or (self._journal.entry(entry.key) or False)
 
     def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
@@ -100,6 +110,9 @@ class FileStore:
             for entry in entries:
                 free.append(entry.key not in seen and self._journal.entry(entry.key) is None)
                 seen.add(entry.key)
+            for line, is_free in zip(lines, free, strict=True):
+                if is_free:
+                    self._refuse_forgotten(line)
             return self._append_where(lines, free)
 
     def transition(self, came_from: Entry, entry: Entry) -> bool:
@@ -112,8 +125,7 @@ class FileStore:
             seen: set[str] = set()
             unchanged = []
             for came_from, _ in pairs:
-                current = self._journal.entry(came_from.key)
-                unchanged.append(current is not None and current == came_from and came_from.key not in seen)
+                unchanged.append(self._journal.text(came_from.key) == came_from.text and came_from.key not in seen)
                 seen.add(came_from.key)
             return self._append_where(lines, unchanged)
 
@@ -164,6 +176,25 @@ class FileStore:
                 self._acceptances.add(new, by=by, note=note, at=iso_from_ms(system_clock_ms()))
             return tuple(self._acceptances.mark(new))
 
+    def compact(self, *, older_than: str | float = 0) -> Compaction:
+        """Rewrite the file with one line a key. Never done by itself, and no key is forgotten.
+
+        Sent entries settled at least `older_than` ago ("30d" or milliseconds) become tombstones that
+        still refuse every claim; everything else keeps its current line, whole. Histories, torn
+        lines and accepted damage go. The old file stays beside the new as `<path>.<time>.bak`: it is
+        the only copy of what went. Every process, Node too, goes on with the new file.
+
+        Raises LedgerDamagedError over damage nobody has accepted, StoreError if the file has further
+        hard links or the new one cannot be written; no entry is lost then.
+        """
+        older_than_ms = parse_duration(older_than)
+        with self._lock:
+            self._look(for_claims=True)
+            try:
+                return self._compact(older_than_ms, system_clock_ms())
+            except OSError as error:
+                raise StoreError(f"Could not compact {self._shown}: {error}. No entry was lost.") from error
+
     def close(self) -> None:
         """Close the files. A later call opens them again."""
         self._lock.close()
@@ -184,6 +215,28 @@ class FileStore:
             open_damage = [line for line in self._acceptances.mark(self._journal.damaged()) if not line.accepted]
             if open_damage:
                 raise refusal(self._shown, open_damage)
+
+    def _refuse_forgotten(self, line: NewLine) -> None:
+        """A file that was deleted, cut or replaced does not make this process forget what it has seen."""
+        if line.fresh_claim and line.entry.key in self._journal.vanished:
+            raise UnsafeStoreError(
+                f"{self._shown} no longer holds an entry of {line.entry.key} that this process has read there: the file "
+                "was removed, cut or replaced. The message may have gone out, so it is not sent again. Restore the "
+                "file; if the entry was removed on purpose, restart this process."
+            )
+
+    def _compact(self, older_than_ms: float, now_ms: float) -> Compaction:
+        path = os.path.realpath(self._path)
+        drop_unfinished_backups(path)
+        bytes_before, backup = self._journal.size, backup_name(path, now_ms)
+        kept = [
+            tombstone(entry) if may_shrink(entry, now_ms=now_ms, older_than_ms=older_than_ms) else entry
+            for entry in self._journal.entries()
+        ]
+        self._lock.adopt(replace_with(kept, path, backup))
+        self._journal.refresh()
+        shrunk = sum(1 for entry in kept if entry.status is Status.SENT and entry.claim_id is None)
+        return Compaction(len(kept), shrunk, bytes_before, self._journal.size, backup)
 
     def _append_where(self, lines: Sequence[NewLine], wanted: Sequence[bool]) -> Sequence[bool]:
         """Append the wanted lines in one durable step; for each line, whether it stands."""

@@ -21,6 +21,7 @@ import struct
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
@@ -29,12 +30,13 @@ from send_once.stores.damage import sync_directory
 from send_once.stores.journal import NOWHERE, require_regular_file, unusable
 from send_once.stores.lockfile import LockFile
 
+PLACES: Final = 8
+DELAY_SECONDS: Final = 0.0001
+DELAY_SECONDS_MAX: Final = 0.001
+
+_READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _QUEUE_OFFSET: Final = 2**62
 _OFD_SETLK: Final = getattr(fcntl, "F_OFD_SETLK", None)
-_OFD_SETLKW: Final = getattr(fcntl, "F_OFD_SETLKW", None)
-# struct flock (fcntl(2)): type, whence, start, length, pid; padded to its C size.
-_QUEUE_TAKE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, _QUEUE_OFFSET, 1, 0)
-_QUEUE_LEAVE: Final = struct.pack("@hhqqi0q", fcntl.F_UNLCK, os.SEEK_SET, _QUEUE_OFFSET, 1, 0)
 
 
 class TurnQueue:
@@ -79,67 +81,76 @@ class TurnQueue:
             return True
 
 
+# Processes that wait stand in a row of places: bytes far behind the end of the file, each held by one
+# process (open file description locks, fcntl(2), which the kernel frees with their holder). One joins
+# at the last place, moves up as places come free, and only from the first tries the lock itself. So
+# waiters are served in order, and nobody who comes later, or who releases and asks again at once, goes
+# before them. Beyond eight waiting processes the order in which they join is left to chance. All this
+# is for fairness only: where the system lacks such locks, safety does not change.
+
+
 def try_flock(fd: int) -> bool:
     """Take the kernel's lock if nobody holds it and nobody waits for it."""
-    if not _try_queue(fd):
+    if not _set_places(fd, fcntl.F_WRLCK, 0, PLACES):
         return False
+    try:
+        return _flock_if_free(fd)
+    finally:
+        _set_places(fd, fcntl.F_UNLCK, 0, PLACES)
+
+
+def wait_for_flock(fd: int, deadline: float) -> bool:
+    """Take the kernel's lock, in turn, until `deadline` (monotonic). False if it was not to be had.
+
+    flock(2) knows no timeout, so this looks again and again; the lock is held for about the time of
+    one disk sync, and the looks of those that wait cost far less than that.
+    """
+    try:
+        return all(_move_up(fd, place, deadline) for place in reversed(range(PLACES))) and _keep_trying(
+            lambda: _flock_if_free(fd), deadline
+        )
+    finally:
+        _set_places(fd, fcntl.F_UNLCK, 0, PLACES)
+
+
+def _move_up(fd: int, place: int, deadline: float) -> bool:
+    if not _keep_trying(lambda: _set_places(fd, fcntl.F_WRLCK, place, 1), deadline):
+        return False
+    if place + 1 < PLACES:
+        _set_places(fd, fcntl.F_UNLCK, place + 1, 1)
+    return True
+
+
+def _keep_trying(attempt: Callable[[], bool], deadline: float) -> bool:
+    delay = DELAY_SECONDS
+    while not attempt():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(delay, left))
+        delay = min(delay * 1.5, DELAY_SECONDS_MAX)
+    return True
+
+
+def _flock_if_free(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    finally:
-        _leave_queue(fd)
     return True
 
 
-class FlockWait:
-    """Waits for the kernel's lock in a thread of its own, because flock(2) knows no timeout.
-
-    `fd` must be a description of its own, not shared with anyone: if the wait is given up, the
-    thread closes it, and with it the lock it may still get.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._done = threading.Lock()
-        self._done.acquire()
-        self._guard = threading.Lock()
-        self._ended = False
-        self._given_up = False
-        self._error: OSError | None = None
-        threading.Thread(target=self._wait, name="send-once-flock", daemon=True).start()
-
-    def wait(self, timeout_seconds: float) -> bool:
-        """True: locked, and the descriptor is the caller's. False: given up."""
-        try:
-            self._done.acquire(timeout=max(0.0, min(timeout_seconds, threading.TIMEOUT_MAX)))
-        except BaseException:
-            if self._give_up() and self._error is None:
-                os.close(self._fd)
-            raise
-        ended = self._give_up()
-        if self._error is not None:
-            raise self._error
-        return ended
-
-    def _give_up(self) -> bool:
-        """True if the wait had ended already; the descriptor is then the caller's, not the thread's."""
-        with self._guard:
-            self._given_up = not self._ended
-            return self._ended
-
-    def _wait(self) -> None:
-        try:
-            _enter_queue(self._fd)
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-            _leave_queue(self._fd)
-        except OSError as error:
-            self._error = error
-        with self._guard:
-            self._ended = True
-            if self._given_up or self._error is not None:
-                os.close(self._fd)
-        self._done.release()
+def _set_places(fd: int, kind: int, first: int, count: int) -> bool:
+    """Take or leave places of the row. True also where the system has no such locks."""
+    if _OFD_SETLK is None:
+        return True
+    # struct flock (fcntl(2)): type, whence, start, length, pid; "0q" pads it to its C size.
+    wanted = struct.pack("@hhqqi0q", kind, os.SEEK_SET, _QUEUE_OFFSET + first, count, 0)
+    try:
+        fcntl.fcntl(fd, _OFD_SETLK, wanted)
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES)
+    return True
 
 
 class LedgerLock:
@@ -182,10 +193,19 @@ class LedgerLock:
         """Whether no peer has taken our lock files away meanwhile."""
         return all(file.is_ours() for file in self._files)
 
+    def adopt(self, fd: int) -> None:
+        """Go on with another file that was put in the ledger's place, and is locked already. Only while held."""
+        os.close(self.fd)
+        self.fd = fd
+        self._look_at_fd()
+        self._synced = self.identity
+
     def close(self) -> None:
         """Close the file. Waits for whoever holds the lock in this process."""
         self._turns.acquire(threading.TIMEOUT_MAX)
         try:
+            for file in self._files:
+                file.close()
             self._close()
         finally:
             self._turns.release()
@@ -201,24 +221,11 @@ class LedgerLock:
         while True:
             if self.fd < 0:
                 self._open()
-            if not try_flock(self.fd):
-                self._wait_for_kernel(self._timeout_seconds - (time.monotonic() - started))
+            if not try_flock(self.fd) and not wait_for_flock(self.fd, started + self._timeout_seconds):
+                raise self._timeout("another process is")
             if self._path_leads_here():
                 return
             self._close()
-
-    def _wait_for_kernel(self, seconds: float) -> None:
-        fd = self._open_fd()
-        try:
-            waiting = FlockWait(fd)
-        except RuntimeError:
-            os.close(fd)
-            raise
-        if not waiting.wait(seconds):
-            raise self._timeout("another process is")
-        os.close(self.fd)
-        self.fd = fd
-        self._look_at_fd()
 
     def _path_leads_here(self) -> bool:
         """The file may have been replaced while we waited: then its old inode's lock is worth nothing."""
@@ -254,8 +261,8 @@ class LedgerLock:
 
     def _look_at_fd(self) -> None:
         found = os.fstat(self.fd)
-        identity = (found.st_dev, found.st_ino)
-        if identity != self.identity or not self._files:
+        self.identity = (found.st_dev, found.st_ino)
+        if not self._files:
             # Node names its lock after the path it was given: hold the one of the real path as well.
             names = dict.fromkeys((self._path, os.path.realpath(self._path)))
             shown = self._shown
@@ -263,7 +270,6 @@ class LedgerLock:
                 LockFile(name, shown=shown if name == self._path else name, stale_seconds=self._stale_seconds)
                 for name in names
             ]
-        self.identity = identity
 
     def _sync_directories(self) -> None:
         """Once for each file: whoever created it may have died before its name was durable."""
@@ -296,38 +302,3 @@ class LedgerLock:
             f"Could not lock {self._shown} within {self._timeout_seconds * 1000:.0f}ms: {who} writing to it. "
             "Nothing was written; try again, or allow more time with lock_timeout_seconds."
         )
-
-
-_READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
-# Waiters queue up on a byte far behind the end of the file, and the first of them waits for the
-# lock itself. Without it, a process that releases and asks again at once would go before all of them.
-# It is for fairness only: where the system lacks such locks, safety does not change.
-
-
-def _try_queue(fd: int) -> bool:
-    if _OFD_SETLK is None:
-        return True
-    try:
-        fcntl.fcntl(fd, _OFD_SETLK, _QUEUE_TAKE)
-    except OSError as error:
-        return error.errno not in (errno.EAGAIN, errno.EACCES)
-    return True
-
-
-def _enter_queue(fd: int) -> None:
-    if _OFD_SETLKW is not None:
-        try:
-            fcntl.fcntl(fd, _OFD_SETLKW, _QUEUE_TAKE)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP):
-                raise
-
-
-def _leave_queue(fd: int) -> None:
-    if _OFD_SETLK is not None:
-        try:
-            fcntl.fcntl(fd, _OFD_SETLK, _QUEUE_LEAVE)
-        except OSError:
-            pass  # closing the descriptor frees it as well

@@ -6,13 +6,21 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from send_once.entry import Entry, Status
 from send_once.errors import StoreError
 from send_once.stores.damage import DamagedLine, damaged_line
-from send_once.stores.linescan import SENT_CODE, STATUS_CODES, key_and_code, kind_of, read_entry, takes_over
+from send_once.stores.linescan import (
+    FAILED_CODE,
+    SENT_CODE,
+    STATUS_CODES,
+    key_and_code,
+    kind_of,
+    read_entry,
+    takes_over,
+)
 
 BLOCK_BYTES: Final = 1 << 22
 LINE_BYTES_GUESS: Final = 2048
@@ -31,7 +39,8 @@ class Journal:
     without a newline counts if it is a whole entry, and is read again when the file grows.
 
     The index keeps an integer a key: the line's offset, and the status in its last two bits.
-    Safe between threads.
+    Safe between threads. `vanished` holds the keys that were pending or sent here and are no longer
+    in the file: it was deleted, cut or replaced by one that does not know them.
     """
 
     def __init__(self, path: str) -> None:
@@ -39,6 +48,11 @@ class Journal:
         self.identity = NOWHERE
         self.mutex = threading.RLock()
         self._fd = -1
+        self._places: dict[str, int] = {}
+        self._damaged: list[DamagedLine] = []
+        self._guard = b""
+        self.consumed = self.size = 0
+        self.vanished: set[str] = set()
         self._forget()
 
     def entry(self, key: str) -> Entry | None:
@@ -51,9 +65,15 @@ class Journal:
             if entry is not None and entry.key == key and STATUS_CODES[entry.status] == place & 3:
                 return entry
             # The bytes under an offset changed: someone rewrote the file in place.
-            self._read_from_start()
+            self._start_over()
             place = self._place(key)
             return None if place is None else read_entry(self.line_at(place >> 2))
+
+    def text(self, key: str) -> str | None:
+        """The current line of `key` as of the last look, decoded but not parsed."""
+        with self.mutex:
+            place = self._place(key)
+            return None if place is None else self.line_at(place >> 2).decode("utf-8", "replace")
 
     def entries(self, status: Status | None = None) -> Iterator[Entry]:
         """Current entries in order of first appearance, as of the last look."""
@@ -101,13 +121,13 @@ class Journal:
             try:
                 found = os.stat(self.path)
             except FileNotFoundError:
-                self.close()
+                if self._fd >= 0:
+                    self._start_over(self.close)
                 return
             except NotADirectoryError as error:
                 raise unusable(self.path, "part of its path is not a directory") from error
             if (found.st_dev, found.st_ino) != self.identity:
-                self._open()
-                self._read_from_start()
+                self._start_over(self._open)
             elif found.st_size != self.size or (verify and not self._guard_holds()):
                 self._read_on(found.st_size)
 
@@ -175,9 +195,9 @@ class Journal:
         return self._places.get(key)
 
     def _forget(self) -> None:
-        self._places: dict[str, int] = {}
+        self._places = {}
         self._lines = self._torn = self._numbered = 0
-        self._damaged: list[DamagedLine] = []
+        self._damaged = []
         self.consumed = self.size = 0
         self._guard = b""
         self._drop_tail()
@@ -199,15 +219,23 @@ class Journal:
         found = os.fstat(self._fd)
         self.identity = (found.st_dev, found.st_ino)
 
-    def _read_from_start(self) -> None:
+    def _start_over(self, prepare: Callable[[], None] | None = None) -> None:
+        """Read all from the first byte, of another file perhaps, and note the keys that are gone."""
+        known = {key for key, place in self._places.items() if place & 3 != FAILED_CODE}
+        if prepare is not None:
+            prepare()
         self._forget()
         if self._fd >= 0:
-            self._read_on(os.fstat(self._fd).st_size)
+            self._read_lines(os.fstat(self._fd).st_size)
+        self.vanished = {key for key in known | self.vanished if self._place(key) is None}
 
     def _read_on(self, size: int) -> None:
         if size < self.consumed or not self._guard_holds():
-            self._forget()
-            size = os.fstat(self._fd).st_size
+            self._start_over()
+        else:
+            self._read_lines(size)
+
+    def _read_lines(self, size: int) -> None:
         self._drop_tail()
         self.size = size
         for offset, block in self.blocks(self.consumed):

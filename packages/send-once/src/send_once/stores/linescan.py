@@ -13,6 +13,7 @@ LineKind = Literal["entry", "blank", "torn", "damaged"]
 STATUS_CODES: Final = {Status.PENDING: 0, Status.SENT: 1, Status.FAILED: 2}
 """How the index writes a status: two bits beside the line's offset."""
 SENT_CODE: Final = STATUS_CODES[Status.SENT]
+FAILED_CODE: Final = STATUS_CODES[Status.FAILED]
 CODES_BY_TEXT: Final = {status.value: code for status, code in STATUS_CODES.items()}
 
 # What the reference's runtime trims; Python's own strip() differs in U+001C..1F, U+0085 and U+FEFF.

@@ -18,18 +18,71 @@ import os
 import random
 import socket
 import time
+import weakref
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from send_once.errors import LockTimeoutError, StoreError
+from send_once.stores.damage import remove_if_there, write_all
 
 FIRST_DELAY_SECONDS: Final = 0.002
 DELAY_SECONDS_MAX: Final = 0.05
 PID_MAX: Final = 2**31 - 1
 
-_UNNAMED_FILES_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EXDEV, errno.EPERM)
+SPARE_TRIES: Final = 3
+
+_LINK_UNSUPPORTED: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV)
+_SPARE_UNUSABLE: Final = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENXIO)
+
+
+class _Spare:
+    """The file that becomes the lock by getting its name. Shared by all Python processes of the
+    ledger, and written only under the kernel's lock."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def write(self, body: bytes) -> tuple[int, int] | None:
+        """Give it this body. Answers which file it is, or None where there cannot be one."""
+        for _ in range(SPARE_TRIES):
+            if self._fd < 0 and not self._open():
+                return None
+            found = os.fstat(self._fd)
+            if found.st_nlink == 1:
+                os.pwrite(self._fd, body, 0)
+                if found.st_size > len(body):
+                    os.ftruncate(self._fd, len(body))
+                return found.st_dev, found.st_ino
+            if found.st_nlink > 1:
+                # It still is the lock of someone who died holding it: that text must stay as it is.
+                remove_if_there(self.path)
+            self.forget()
+        return None
+
+    def drop(self) -> None:
+        if self._fd >= 0:
+            self.forget()
+            try:
+                os.unlink(self.path)
+            except OSError:
+                pass  # gone, or not ours to remove: it holds nothing anyone needs
+
+    def forget(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> bool:
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno in _SPARE_UNUSABLE:
+                return False
+            raise
+        return True
 
 
 class LockBody(NamedTuple):
@@ -42,15 +95,21 @@ class LockBody(NamedTuple):
 
 
 class LockFile:
-    """One lock file, named after one name of the ledger. Use only while holding the kernel's lock."""
+    """One lock file, named after one name of the ledger. Use only while holding the kernel's lock.
+
+    To take it, a spare file that is there already (`<ledger>.lock.next`, removed on `close`) gets
+    the body and then, by link(2), the lock's name: that is as exclusive as O_EXCL, cheaper than
+    making a file each time, and a crash leaves no empty lock, which everyone would have to wait out.
+    """
 
     def __init__(self, ledger_path: str, *, shown: str, stale_seconds: float) -> None:
         self._shown = shown
         self._path = ledger_path + ".lock"
-        self._directory = os.path.dirname(self._path) or "."
         self._stale_seconds = stale_seconds
         self._inode: tuple[int, int] | None = None
-        self._fd = -1
+        self._spare = _Spare(self._path + ".next")
+        # Runs at exit too, so that the spare file does not stay behind a program that never closes its store.
+        self._drop_spare = weakref.finalize(self, self._spare.drop)
 
     def take(self, started: float, timeout_seconds: float) -> None:
         """Create the file, waiting for a holder until `timeout_seconds` after `started` (monotonic)."""
@@ -83,63 +142,54 @@ class LockFile:
             pass  # left behind, it names us; the next Python process sees by its token that nobody holds it
         finally:
             self._inode = None
-            self.forget()
+
+    def close(self) -> None:
+        """Remove the spare file. A later `take` makes it anew."""
+        self._spare.drop()
 
     def forget(self) -> None:
-        """Let go of the open file without touching its name (after a fork, in the child)."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Let go of the open file without touching any name (after a fork, in the child)."""
+        self._inode = None
+        self._spare.forget()
 
     def _create(self) -> bool:
-        """Make the file appear with its whole body, or not at all: a crash leaves no empty lock,
-        which everyone would have to wait out for 30 s."""
-        fd = self._unnamed_file()
-        if fd < 0:
-            return self._create_in_two_steps()
-        try:
-            os.write(fd, lock_body())
-            os.link(f"/proc/self/fd/{fd}", self._path, src_dir_fd=fd, follow_symlinks=True)
-        except FileExistsError:
-            os.close(fd)
-            return False
-        except OSError as error:
-            os.close(fd)
-            if error.errno in _UNNAMED_FILES_UNSUPPORTED:
-                return self._create_in_two_steps()
-            raise
-        self._own(fd)
-        return True
+        body = lock_body()
+        for _ in range(SPARE_TRIES):
+            self._inode = self._spare.write(body)
+            if self._inode is None:
+                break
+            try:
+                os.link(self._spare.path, self._path)
+            except FileExistsError:
+                self._inode = None
+                return False
+            except FileNotFoundError:
+                self._spare.forget()  # its last user has just removed the name
+            except OSError as error:
+                if error.errno not in _LINK_UNSUPPORTED:
+                    raise
+                break
+            else:
+                return True
+        return self._create_in_two_steps(body)
 
-    def _unnamed_file(self) -> int:
-        flag = getattr(os, "O_TMPFILE", 0)
-        if not flag:
-            return -1
-        try:
-            return os.open(self._directory, os.O_WRONLY | flag | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            if error.errno in _UNNAMED_FILES_UNSUPPORTED:
-                return -1
-            raise
-
-    def _create_in_two_steps(self) -> bool:
+    def _create_in_two_steps(self, body: bytes) -> bool:
+        """As the reference does it, where the file system has no hard links."""
+        self._inode = None
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileExistsError:
             return False
         try:
-            os.write(fd, lock_body())
+            write_all(fd, body)
+            made = os.fstat(fd)
         except BaseException:
             os.unlink(self._path)
-            os.close(fd)
             raise
-        self._own(fd)
+        finally:
+            os.close(fd)
+        self._inode = (made.st_dev, made.st_ino)
         return True
-
-    def _own(self, fd: int) -> None:
-        # The descriptor stays open, so that the inode number cannot be given to another file.
-        made = os.fstat(fd)
-        self._fd, self._inode = fd, (made.st_dev, made.st_ino)
 
     def _remove_if_stale(self) -> bool:
         """True if the lock is gone, by us or by itself."""
@@ -212,10 +262,11 @@ def read_lock_body(text: str) -> LockBody | None:
         return None
     if not isinstance(value, dict):
         return None
-    pid, host, token, at_ms = (value.get(name) for name in ("pid", "host", "token", "at"))
-    if _is_number(pid) and isinstance(host, str) and isinstance(token, str) and _is_number(at_ms):
-        return LockBody(pid, host, token, at_ms)
-    return None
+    pid, at_ms = _number(value.get("pid")), _number(value.get("at"))
+    host, token = value.get("host"), value.get("token")
+    if pid is None or at_ms is None or not isinstance(host, str) or not isinstance(token, str):
+        return None
+    return LockBody(pid, host, token, at_ms)
 
 
 def lock_body() -> bytes:
@@ -279,8 +330,10 @@ def _process_exists(pid: float) -> bool:
     return True
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1e308 <= value <= 1e308
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if -1e308 <= value <= 1e308 else None
 
 
 def _read_all(fd: int, path: str) -> str:
