@@ -73,9 +73,10 @@ def approve(
 ) -> ApprovalRecord:
     """Record a yes to exactly this payload, under these facts, until `now` + `ttl`.
 
-    Returns plain JSON. `now` is an aware datetime or milliseconds, the system clock by default. `ttl` is text like "12h" or milliseconds. With `key` the approval can be
-    dispatched under that key only. Raises InvalidInputError for a payload or facts that are not
-    JSON, naming the place, and for a `ttl` that is zero or not a duration.
+    Returns plain JSON. `now` is an aware datetime or milliseconds, the system clock by default; `ttl` is
+    text like "12h" or milliseconds. With `key` the approval can be dispatched under that key only.
+    Raises InvalidInputError for a payload or facts that are not JSON, naming the place, and for a `ttl`
+    that is zero or not a duration.
     """
     ttl_ms = parse_duration(ttl)
     if ttl_ms <= 0:

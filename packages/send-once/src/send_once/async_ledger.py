@@ -91,16 +91,16 @@ class AsyncLedger:
             script: Any = protocol.settle_error(claimed.entry, report.error, self._settings.classify)
         else:
             script = protocol.settle_result(claimed.entry, result)
-        return cast(Outcome[T], await _shielded(self._run(script)))
+        return cast("Outcome[T]", await _shielded(self._run(script)))
 
     async def claim_many(self, items: Iterable[protocol.Request | str]) -> list[batches.BatchClaimOutcome]:
         """See :meth:`Ledger.claim_many`."""
-        return cast(list[batches.BatchClaimOutcome], await self._run(batches.claim_many(checked_requests(items))))
+        return cast("list[batches.BatchClaimOutcome]", await self._run(batches.claim_many(checked_requests(items))))
 
     async def settle_many(self, reports: Iterable[batches.Report]) -> list[Outcome[Any]]:
         """See :meth:`Ledger.settle_many`. Shielded from cancellation."""
         script = batches.settle_many(list(reports), self._settings.classify)
-        return cast(list[Outcome[Any]], await _shielded(self._run(script)))
+        return cast("list[Outcome[Any]]", await _shielded(self._run(script)))
 
     async def dispatch(
         self,
@@ -118,7 +118,7 @@ class AsyncLedger:
         )
         call = prepare_dispatch_send(send, request.snapshot_text, sync=False)
         script = approvals.dispatch(request, self._settings.classify)
-        return cast(DispatchOutcome[T], await self._run(script, call, recheck))
+        return cast("DispatchOutcome[T]", await self._run(script, call, recheck))
 
     async def resolve(
         self,
@@ -227,7 +227,7 @@ class AsyncLedger:
             try:
                 step = advance()
             except StopIteration as end:
-                return cast(T, end.value)
+                return cast("T", end.value)
             advance = await _answered(script, step, perform)
             if isinstance(step, protocol.Send):
                 # The send has ended: whoever cancels now waits until that is written down.
@@ -260,19 +260,19 @@ class AsyncLedger:
     async def _claim(self, entry: Entry) -> bool | Entry:
         answering = getattr(self._store, "claim_or_get", None)
         if callable(answering):
-            return cast(bool | Entry, await answering(entry))
+            return cast("bool | Entry", await answering(entry))
         return await self._store.claim(entry)
 
     async def _claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
         batch = getattr(self._store, "claim_many", None)
         if callable(batch):
-            return cast(Sequence[bool], await batch(entries))
+            return cast("Sequence[bool]", await batch(entries))
         return [await self._store.claim(entry) for entry in entries]
 
     async def _transition_many(self, pairs: Sequence[tuple[Entry, Entry]]) -> Sequence[bool]:
         batch = getattr(self._store, "transition_many", None)
         if callable(batch):
-            return cast(Sequence[bool], await batch(pairs))
+            return cast("Sequence[bool]", await batch(pairs))
         return [await self._store.transition(came_from, entry) for came_from, entry in pairs]
 
 
@@ -282,7 +282,7 @@ async def _drive(script: Generator[Any, Any, T], advance: Callable[[], Any], per
         try:
             step = advance()
         except StopIteration as end:
-            return cast(T, end.value)
+            return cast("T", end.value)
         advance = await _answered(script, step, perform)
 
 

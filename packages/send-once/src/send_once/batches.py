@@ -82,9 +82,9 @@ def _ask_many(entries: Sequence[Entry]) -> Generator[BatchStep, Any, Sequence[bo
     except NOT_APPLIED:
         raise
     except Exception:
-        stored = []
-        for entry in entries:
-            stored.append((yield from protocol.is_stored(entry)))
+        stored = [False] * len(entries)
+        for place, entry in enumerate(entries):
+            stored[place] = yield from protocol.is_stored(entry)
         if not any(stored):
             raise
         return [ours or None for ours in stored]

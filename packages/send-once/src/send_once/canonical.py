@@ -31,7 +31,7 @@ def _canonical_order(members: Mapping[str, Any]) -> list[str]:
     return sorted(members, key=_rank)
 
 
-def _rank(key: str) -> tuple[int, int, bytes]:
+def _rank(key: object) -> tuple[int, int, bytes]:
     if not isinstance(key, str):
         return (1, 0, b"")  # refused by the writer, which names the place
     if jsontext.is_index_key(key):

@@ -123,6 +123,9 @@ UNKNOWN_ERRNOS: Final = frozenset(
 NOT_ACCEPTED_STATUSES: Final = frozenset(range(400, 500)) - {408, 409}
 """HTTP statuses that refuse. 408 and 409 leave it open: the request may be running, or have run."""
 
+REFUSED_REPLY_CODE_MIN: Final = 400
+REFUSED_REPLY_CODE_MAX: Final = 599
+
 Classify = Callable[[BaseException], Certainty]
 
 
@@ -206,7 +209,7 @@ def _looks_like_html(source: object) -> bool:
 def _by_reply_code(error: BaseException) -> Certainty:
     """SMTP: 4yz and 5yz to the message refuse it (RFC 5321 4.2.5); smtplib's -1 and 2yz do not."""
     code = getattr(error, "smtp_code", getattr(error, "code", None))
-    return "failed" if isinstance(code, int) and 400 <= code <= 599 else "unknown"
+    return "failed" if isinstance(code, int) and REFUSED_REPLY_CODE_MIN <= code <= REFUSED_REPLY_CODE_MAX else "unknown"
 
 
 def _by_what_is_inside(error: BaseException, table: Mapping[str, Verdict]) -> Certainty:

@@ -113,12 +113,23 @@ class Entry:
         """An entry from the text of each member (`"name":value`), in order. Composing text is what a
         send costs most; the members are parsed only if someone looks at them."""
         entry = cls.__new__(cls)
-        entry._text = "{" + ",".join(fragments.values()) + "}"
-        entry._parsed = None
-        entry._fragments = fragments
-        entry._key, entry._status, entry._attempts = key, status, attempts
-        entry._claimed_at, entry._claim_id = claimed_at, claim_id
+        entry._compose(fragments, key, status, attempts, claimed_at, claim_id)  # noqa: SLF001  # a constructor
         return entry
+
+    def _compose(
+        self,
+        fragments: Mapping[str, str],
+        key: str,
+        status: Status,
+        attempts: int,
+        claimed_at: str,
+        claim_id: str | None,
+    ) -> None:
+        self._text = "{" + ",".join(fragments.values()) + "}"
+        self._parsed = None
+        self._fragments = fragments
+        self._key, self._status, self._attempts = key, status, attempts
+        self._claimed_at, self._claim_id = claimed_at, claim_id
 
     def fragments(self) -> Mapping[str, str]:
         """The text of each member (`"name":value`), by name, in order."""

@@ -17,6 +17,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MS: Final = timedelta(milliseconds=1)
 _MS_PER_DAY: Final = 86_400_000
 _YEAR_MAX: Final = 9_999
+_SECONDS_TO_YEAR_10000: Final = 253_402_300_800
 
 _ISO: Final = re.compile(
     r"(?P<year>[0-9]{4}|[+-][0-9]{6})(?:-(?P<month>[0-9]{2})(?:-(?P<day>[0-9]{2}))?)?"
@@ -170,7 +171,7 @@ def _iso_second_any_year(seconds: int) -> str:
     """For years the datetime module does not know: the same second of a year 400 years n times away."""
     shift = 0
     seconds_per_era = 146_097 * 86_400
-    while not 0 <= seconds < 253_402_300_800:  # 1970 to 9999
+    while not 0 <= seconds < _SECONDS_TO_YEAR_10000:
         step = 1 if seconds < 0 else -1
         seconds += step * seconds_per_era
         shift -= step * 400

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-JS_SPACES: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+JS_SPACES: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 """What `trim` and `\\s` mean there (ECMA-262, WhiteSpace and LineTerminator). Python's own set has
 U+001C to U+001F and U+0085, and lacks U+FEFF."""
 

@@ -137,7 +137,7 @@ class Ledger:
         call = prepare_dispatch_send(send, request.snapshot_text, sync=True)
         script = approvals.dispatch(request, self._settings.classify)
         answer = self._run(script, lambda context: require_result(call(context)), recheck or _not_here)
-        return cast(DispatchOutcome[T], answer)
+        return cast("DispatchOutcome[T]", answer)
 
     def resolve(
         self,
@@ -252,7 +252,7 @@ class Ledger:
             try:
                 step = script.send(answer) if failure is None else script.throw(failure)
             except StopIteration as end:
-                return cast(T, end.value)
+                return cast("T", end.value)
             try:
                 if type(step) is protocol.Send:
                     answer = send(*step)

@@ -13,6 +13,8 @@ from send_once.entry import ClaimMark
 Liveness = Literal["running here", "process gone", "another host", "another container", "not known"]
 
 _PROC: Final = Path("/proc")
+_START_PARTS: Final = 3
+_START_TIME: Final = 19  # field 22 of proc(5)'s stat, counted from the one after the command name
 
 
 class Owner(NamedTuple):
@@ -45,7 +47,7 @@ def liveness(mark: ClaimMark | None) -> Liveness:
     if mark.host != socket.gethostname():
         return "another host"
     here, there = this_owner().start.split("."), mark.start.split(".")
-    if len(here) != 3 or len(there) != 3:
+    if len(here) != _START_PARTS or len(there) != _START_PARTS:
         return "running here" if mark.start == this_owner().start else "not known"
     if here[0] != there[0]:
         # Same name, other boot: this machine restarted, or another one that has the same name.
@@ -78,10 +80,10 @@ def _pid_namespace() -> str:
 
 
 def _start_ticks(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat (proc(5)), counted after the command name, which may hold spaces."""
+    """When the process started, or "" if it has ended. The command name may hold spaces: count after it."""
     after_name = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
     ended = not after_name or after_name[0] in "ZX"
-    return "" if ended or len(after_name) <= 19 else after_name[19]
+    return "" if ended or len(after_name) <= _START_TIME else after_name[_START_TIME]
 
 
 def _read(path: Path) -> str:

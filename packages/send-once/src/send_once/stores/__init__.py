@@ -10,11 +10,11 @@ from send_once.stores.base import AsyncStore, BatchStore, HistoryStore, Store
 if TYPE_CHECKING:
     from send_once.stores.addresses import open_store
     from send_once.stores.file import FileStore
+    from send_once.stores.lifted import ThreadedStore, threaded
     from send_once.stores.memory import MemoryStore
     from send_once.stores.postgres import AsyncPostgresStore, PostgresStore
     from send_once.stores.sql import SQLStore
     from send_once.stores.sqlite import SQLiteStore
-    from send_once.stores.lifted import ThreadedStore, threaded
 
 _HOMES: Final = {
     "AsyncPostgresStore": "send_once.stores.postgres",
