@@ -1,0 +1,1 @@
+"""Races between real processes and threads for the same keys."""
