@@ -224,11 +224,43 @@ def test_a_short_write_is_carried_on(path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_write_the_kernel_only_claims_to_have_done_is_no_claim(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = Looked(path)
     monkeypatch.setattr(os, "write", lambda fd, data: len(data))
-    with pytest.raises(UnsafeStoreError, match="does not hold what was written"):
+    with pytest.raises(StoreError, match="does not hold what was written"):
+        looked.append(claim_of())
+    assert path.read_bytes() == b""
+
+
+def test_a_write_of_which_the_kernel_lost_a_piece_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, real, lost = Looked(path), os.write, [5]
+
+    def loses_a_piece(fd: int, data: bytes) -> int:
+        return lost.pop() if lost else real(fd, data)
+
+    monkeypatch.setattr(os, "write", loses_a_piece)
+    with pytest.raises(StoreError, match="taken back"):
+        looked.append(claim_of())
+    assert path.read_bytes() == b""
+    assert FileStore(path).claim(claim_of())
+
+
+def test_a_stranger_writing_into_the_middle_of_our_line_makes_no_claim(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, real = Looked(path), os.write
+
+    def interrupted(fd: int, data: bytes) -> int:
+        written = real(fd, data[:20])
+        if len(data) > 20:
+            put(path, by_node(claim_of("other")))
+        return written
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(UnsafeStoreError, match="another program has written after it"):
         looked.append(claim_of())
 
 
-def test_what_cannot_be_taken_back_is_not_sent_and_shows_as_pending(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_taken_back_is_not_sent_and_shows_as_pending(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[int] = []
 
     def fails(*_: object) -> None:
@@ -294,7 +326,15 @@ def test_every_cut_of_an_entry_is_torn_and_no_other_change_is(data: st.DataObjec
 
 @pytest.mark.parametrize(
     "text",
-    ["{", '{"ke', '{"key":"k","n":1.', '{"key":"k","n":1e', '{"key":"k","n":-', '{"key":"k","b":tr', '{"key":"k","s":"\\u00'],
+    [
+        "{",
+        '{"ke',
+        '{"key":"k","n":1.',
+        '{"key":"k","n":1e',
+        '{"key":"k","n":-',
+        '{"key":"k","b":tr',
+        '{"key":"k","s":"\\u00',
+    ],
 )
 def test_a_cut_inside_any_token_is_torn(text: str) -> None:
     assert kind_of(text.encode()) == "torn"

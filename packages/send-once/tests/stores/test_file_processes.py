@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from send_once.entry import Entry
+from send_once.entry import Entry, Status
 from send_once.errors import LockTimeoutError
 from send_once.ledger import Ledger
 from send_once.moves import claimed
 from send_once.owner import new_mark
 from send_once.stores.file import FileStore
 from send_once.stores.filelock import LedgerLock, TurnQueue
-from send_once.stores.lockfile import is_abandoned, lock_body
+from send_once.stores.lockbody import is_abandoned, lock_body
 
 HOLD_LOCK = """
 import sys
@@ -47,6 +47,53 @@ for key in range(keys):
     ledger.once(str(key), send)
 """
 
+# A peer that keeps the reference's rules and nothing else: exclusive lock file, whole file read, one append.
+REFERENCE_PEER = """
+import json, os, random, sys, time
+path, log, keys = sys.argv[1], sys.argv[2], int(sys.argv[3])
+body = json.dumps({"pid": os.getpid(), "host": os.uname().nodename, "token": os.urandom(8).hex(),
+                   "at": int(time.time() * 1000)}, separators=(",", ":"))
+def locked(work):
+    while True:
+        try:
+            fd = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            break
+        except FileExistsError:
+            time.sleep(random.uniform(0.0005, 0.002))
+    os.write(fd, body.encode())
+    os.close(fd)
+    try:
+        return work()
+    finally:
+        if open(path + ".lock").read() == body:
+            os.unlink(path + ".lock")
+def entries():
+    try:
+        lines = open(path, encoding="utf-8").read().split(chr(10))
+    except FileNotFoundError:
+        return {}
+    return {entry["key"]: entry for entry in map(json.loads, filter(None, lines))}
+def put(key, status):
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    line = {"key": key, "status": status, "attempts": 1, "claimedAt": "2026-09-27T16:00:00.000Z",
+            "updatedAt": "2026-09-27T16:00:00.000Z", "meta": None}
+    os.write(fd, (json.dumps(line, separators=(",", ":")) + chr(10)).encode())
+    os.fsync(fd)
+    os.close(fd)
+def claim(key):
+    if key in entries():
+        return False
+    put(key, "pending")
+    return True
+print("ready", flush=True)
+sys.stdin.readline()
+for key in map(str, range(keys)):
+    if locked(lambda: claim(key)):
+        with open(log, "a") as file:
+            file.write(key + chr(10))
+        locked(lambda: put(key, "sent"))
+"""
+
 
 def claim_of(key: str) -> Entry:
     return claimed(key, meta=None, mark=new_mark(), now_ms=1_790_510_400_000)
@@ -66,6 +113,20 @@ def go_and_wait(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
+def race(racers: list[subprocess.Popen[str]]) -> None:
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    for racer in racers:
+        go_and_wait(racer)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.jsonl"
@@ -79,8 +140,7 @@ def test_a_killed_holder_delays_nobody_though_its_lock_file_is_fresh(path: Path)
     holder = started(HOLD_LOCK, path)
     lock_file = Path(f"{path}.lock")
     assert json.loads(lock_file.read_text())["pid"] == holder.pid
-    holder.kill()
-    holder.wait()
+    kill(holder)
     assert lock_file.exists()
     store = FileStore(path, lock_timeout_seconds=5, stale_lock_seconds=3600)
     assert store.claim(claim_of("k"))
@@ -170,24 +230,28 @@ def test_our_own_lock_is_known_again_from_any_container_of_this_machine() -> Non
 
 
 @pytest.mark.parametrize("left_behind", [None, "dead lock", "empty lock"])
-def test_racing_processes_send_each_key_once(path: Path, tmp_path: Path, left_behind: str | None, keys: int = 40) -> None:
+def test_racing_processes_send_each_key_once(
+    path: Path, tmp_path: Path, left_behind: str | None, keys: int = 40
+) -> None:
     lock_file, log = Path(f"{path}.lock"), tmp_path / "sent.log"
     if left_behind == "dead lock":
         holder = started(HOLD_LOCK, path)
-        holder.kill()
-        holder.wait()
+        kill(holder)
     elif left_behind == "empty lock":
         lock_file.touch()
         os.utime(lock_file, (1, 1))
-    racers = [started(RACE, path, log, keys) for _ in range(4)]
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("\n")
-        racer.stdin.flush()
-    for racer in racers:
-        go_and_wait(racer)
+    race([started(RACE, path, log, keys) for _ in range(4)])
     assert Counter(log.read_text().split()) == {str(key): 1 for key in range(keys)}
     assert not lock_file.exists()
+
+
+def test_beside_peers_with_the_references_lock_each_key_is_sent_once(path: Path, tmp_path: Path) -> None:
+    log, keys = tmp_path / "sent.log", 40
+    race([started(script, path, log, keys) for script in (RACE, REFERENCE_PEER, RACE, REFERENCE_PEER)])
+    assert Counter(log.read_text().split()) == {str(key): 1 for key in range(keys)}
+    snapshot = FileStore(path).snapshot()
+    assert snapshot.skipped == 0
+    assert {entry.status for entry in snapshot.entries} == {Status.SENT}
 
 
 def test_a_forked_child_shares_the_ledger_and_not_the_parents_lock(path: Path) -> None:
@@ -195,7 +259,9 @@ def test_a_forked_child_shares_the_ledger_and_not_the_parents_lock(path: Path) -
     store.claim(claim_of("before"))
     child = os.fork()
     if child == 0:
-        right = store.get("before") is not None and store.claim(claim_of("child")) and not store.claim(claim_of("before"))
+        right = (
+            store.get("before") is not None and store.claim(claim_of("child")) and not store.claim(claim_of("before"))
+        )
         os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not store.claim(claim_of("child"))

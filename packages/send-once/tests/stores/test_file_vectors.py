@@ -19,7 +19,7 @@ from send_once.moves import claimed
 from send_once.owner import new_mark
 from send_once.stores.damage import Snapshot
 from send_once.stores.file import FileStore
-from send_once.stores.lockfile import lock_body, read_lock_body
+from send_once.stores.lockbody import lock_body, read_lock_body
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 LEDGERS = sorted(path.name for path in (VECTORS / "ledger_files").iterdir() if path.is_dir())

@@ -68,6 +68,7 @@ def append(journal: Journal, fd: int, identity: Identity, lines: Sequence[NewLin
         if isinstance(error, OSError):
             raise write_failed(journal.path, error) from error
         raise
+    # From here on the kernel says that all is written and synced; the file has the last word.
     if os.pread(fd, len(data) + 1, base) == data:
         _require_same_file(journal, identity)
         _note(journal, base, lead, data, lines)
@@ -99,8 +100,7 @@ def _take_back(fd: int, base: int, data: bytes, path: str, cause: BaseException)
         size = os.fstat(fd).st_size
         if size <= base:
             return
-        landed = os.pread(fd, size - base, base)
-        if data.startswith(landed):
+        if _is_only_ours(os.pread(fd, size - base, base), data):
             os.ftruncate(fd, base)
             _try_sync(fd)
             return
@@ -111,6 +111,12 @@ def _take_back(fd: int, base: int, data: bytes, path: str, cause: BaseException)
         f"Writing to {path} failed, and what was written could not be taken back: {reason}. Nothing was sent by this "
         "call; the entry may show as pending. Check the disk, then `send-once audit`."
     ) from cause
+
+
+def _is_only_ours(landed: bytes, data: bytes) -> bool:
+    """Whether the file's end holds nothing but bytes of `data`: its beginning, or all but a piece of it."""
+    same = next((at for at, (one, other) in enumerate(zip(landed, data, strict=False)) if one != other), len(landed))
+    return len(landed) <= len(data) and data.endswith(landed[same:])
 
 
 def _try_sync(fd: int) -> None:
@@ -142,10 +148,9 @@ def _who_stands(
     start = end - len(data) - base
     _require_same_file(journal, identity)
     if start < 0 or region[start : start + len(data)] != data:
-        raise UnsafeStoreError(
-            f"{journal.path} does not hold what was written to it. Nothing was sent by this call. Another program "
-            "writes to the file without its lock, or the file system lost the write; see `send-once doctor`."
-        )
+        cause = OSError(0, "the file does not hold what was written to it")
+        _take_back(fd, base, data, journal.path, cause)
+        raise write_failed(journal.path, cause)
     before, after = _keys_in(region[:start]), _keys_in(region[start + len(data) :])
     journal.refresh()
     for line in lines:

@@ -90,9 +90,10 @@ class FileStore:
 
     def claim_or_get(self, entry: Entry) -> bool | Entry:
         line = new_line(entry, bytes_max=self._bytes_max)
-        present = self.get(entry.key)
+        # A key that is there refuses a claim, whoever holds the lock.
+        present = self.get(entry.key) if self._journal.has_seen(entry.key) else None
         if present is not None:
-            return present  # a key that is there refuses a claim, whoever holds the lock
+            return present
         with self._lock:
             self._look(for_claims=True)
             present = self._journal.entry(entry.key)
@@ -116,7 +117,10 @@ class FileStore:
             return self._append_where(lines, free)
 
     def transition(self, came_from: Entry, entry: Entry) -> bool:
-        return self.transition_many([(came_from, entry)])[0]
+        line = new_line(entry, bytes_max=self._bytes_max)
+        with self._lock:
+            self._look(for_claims=line.fresh_claim)
+            return self._journal.text(came_from.key) == came_from.text and self._append([line])[0]
 
     def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
         lines = [new_line(entry, bytes_max=self._bytes_max) for _, entry in pairs]
@@ -130,18 +134,18 @@ class FileStore:
             return self._append_where(lines, unchanged)
 
     def get(self, key: str) -> Entry | None:
-        with self._journal.mutex:
+        with self._journal:
             self._journal.refresh()
             return self._journal.entry(key)
 
     def list(self, status: Status | None = None) -> Sequence[Entry]:
-        with self._journal.mutex:
+        with self._journal:
             self._journal.refresh()
             return sorted(self._journal.entries(status), key=lambda entry: entry.claimed_at)
 
     def history(self, key: str) -> Sequence[Entry]:
         """Every line of the key, in the file's order, those that lost a race included. Reads the whole file."""
-        with self._journal.mutex:
+        with self._journal:
             self._journal.refresh()
             lines = (line for _, block in self._journal.blocks() for line in block.split(b"\n") if _may_name(line, key))
             found = (read_entry(line) for line in lines)
@@ -149,7 +153,7 @@ class FileStore:
 
     def snapshot(self) -> Snapshot:
         """The whole ledger as of one reading."""
-        with self._journal.mutex:
+        with self._journal:
             self._journal.refresh(verify=True)
             lines, skipped = self._journal.line_counts()
             damaged = self._acceptances.mark(self._journal.damaged())
@@ -157,7 +161,7 @@ class FileStore:
 
     def damage(self) -> Sequence[DamagedLine]:
         """The damaged lines, each with whether someone has accepted it."""
-        with self._journal.mutex:
+        with self._journal:
             self._journal.refresh(verify=True)
             return tuple(self._acceptances.mark(self._journal.damaged()))
 
@@ -195,6 +199,11 @@ class FileStore:
             except OSError as error:
                 raise StoreError(f"Could not compact {self._shown}: {error}. No entry was lost.") from error
 
+    def after_fork(self) -> None:
+        """In the child, once: let go of what belongs to the parent. Called by itself after os.fork."""
+        self._journal.after_fork()
+        self._lock.after_fork()
+
     def close(self) -> None:
         """Close the files. A later call opens them again."""
         self._lock.close()
@@ -220,9 +229,9 @@ class FileStore:
         """A file that was deleted, cut or replaced does not make this process forget what it has seen."""
         if line.fresh_claim and line.entry.key in self._journal.vanished:
             raise UnsafeStoreError(
-                f"{self._shown} no longer holds an entry of {line.entry.key} that this process has read there: the file "
-                "was removed, cut or replaced. The message may have gone out, so it is not sent again. Restore the "
-                "file; if the entry was removed on purpose, restart this process."
+                f"{self._shown} no longer holds an entry of {line.entry.key} that this process has read there: the "
+                "file was removed, cut or replaced. The message may have gone out, so it is not sent again. Restore "
+                "the file; if the entry was removed on purpose, restart this process."
             )
 
     def _compact(self, older_than_ms: float, now_ms: float) -> Compaction:
@@ -255,10 +264,6 @@ class FileStore:
             )
         return stands
 
-    def _after_fork(self) -> None:
-        self._journal.after_fork()
-        self._lock.after_fork()
-
 
 _STORES: Final[weakref.WeakSet[FileStore]] = weakref.WeakSet()
 
@@ -266,7 +271,7 @@ _STORES: Final[weakref.WeakSet[FileStore]] = weakref.WeakSet()
 def _after_fork_in_child() -> None:
     """A child must not keep the parent's locked file open: the lock would outlive the parent."""
     for store in list(_STORES):
-        store._after_fork()
+        store.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -288,13 +293,16 @@ def _checked_path(path: object) -> str:
 
 def _checked_seconds(field: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InvalidInputError(f"FileStore: {field} must be a number of seconds, 0 or more, got {value!r}.", field=field)
+        raise InvalidInputError(
+            f"FileStore: {field} must be a number of seconds, 0 or more, got {value!r}.", field=field
+        )
     return value
 
 
 def _checked_size(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidInputError(
-            f"FileStore: entry_bytes_max must be a positive whole number of bytes, got {value!r}.", field="entry_bytes_max"
+            f"FileStore: entry_bytes_max must be a positive whole number of bytes, got {value!r}.",
+            field="entry_bytes_max",
         )
     return value

@@ -91,12 +91,12 @@ class TurnQueue:
 
 def try_flock(fd: int) -> bool:
     """Take the kernel's lock if nobody holds it and nobody waits for it."""
-    if not _set_places(fd, fcntl.F_WRLCK, 0, PLACES):
+    if not _set_places(fd, _TAKE_ROW):
         return False
     try:
         return _flock_if_free(fd)
     finally:
-        _set_places(fd, fcntl.F_UNLCK, 0, PLACES)
+        _set_places(fd, _LEAVE_ROW)
 
 
 def wait_for_flock(fd: int, deadline: float) -> bool:
@@ -110,14 +110,15 @@ def wait_for_flock(fd: int, deadline: float) -> bool:
             lambda: _flock_if_free(fd), deadline
         )
     finally:
-        _set_places(fd, fcntl.F_UNLCK, 0, PLACES)
+        _set_places(fd, _LEAVE_ROW)
 
 
 def _move_up(fd: int, place: int, deadline: float) -> bool:
-    if not _keep_trying(lambda: _set_places(fd, fcntl.F_WRLCK, place, 1), deadline):
+    wanted = _places(fcntl.F_WRLCK, place, 1)
+    if not _keep_trying(lambda: _set_places(fd, wanted), deadline):
         return False
     if place + 1 < PLACES:
-        _set_places(fd, fcntl.F_UNLCK, place + 1, 1)
+        _set_places(fd, _places(fcntl.F_UNLCK, place + 1, 1))
     return True
 
 
@@ -140,17 +141,24 @@ def _flock_if_free(fd: int) -> bool:
     return True
 
 
-def _set_places(fd: int, kind: int, first: int, count: int) -> bool:
+def _set_places(fd: int, wanted: bytes) -> bool:
     """Take or leave places of the row. True also where the system has no such locks."""
     if _OFD_SETLK is None:
         return True
-    # struct flock (fcntl(2)): type, whence, start, length, pid; "0q" pads it to its C size.
-    wanted = struct.pack("@hhqqi0q", kind, os.SEEK_SET, _QUEUE_OFFSET + first, count, 0)
     try:
         fcntl.fcntl(fd, _OFD_SETLK, wanted)
     except OSError as error:
         return error.errno not in (errno.EAGAIN, errno.EACCES)
     return True
+
+
+def _places(kind: int, first: int, count: int) -> bytes:
+    """struct flock (fcntl(2)): type, whence, start, length, pid; "0q" pads it to its C size."""
+    return struct.pack("@hhqqi0q", kind, os.SEEK_SET, _QUEUE_OFFSET + first, count, 0)
+
+
+_TAKE_ROW: Final = _places(fcntl.F_WRLCK, 0, PLACES)
+_LEAVE_ROW: Final = _places(fcntl.F_UNLCK, 0, PLACES)
 
 
 class LedgerLock:
@@ -159,9 +167,7 @@ class LedgerLock:
     `fd` is open for appending and leads to the file that the path names, as of taking the lock.
     """
 
-    def __init__(
-        self, path: str, *, shown: str, create: bool, timeout_seconds: float, stale_seconds: float
-    ) -> None:
+    def __init__(self, path: str, *, shown: str, create: bool, timeout_seconds: float, stale_seconds: float) -> None:
         self.fd = -1
         self.identity = NOWHERE
         self._path, self._shown, self._create = path, shown, create
@@ -188,6 +194,8 @@ class LedgerLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._release()
+        if isinstance(error, OSError):
+            raise StoreError(f"Could not read or write {self._shown}: {error.strerror}.") from error
 
     def files_are_ours(self) -> bool:
         """Whether no peer has taken our lock files away meanwhile."""
@@ -209,6 +217,10 @@ class LedgerLock:
             self._close()
         finally:
             self._turns.release()
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
 
     def after_fork(self) -> None:
         """In the child: drop the parent's descriptors without unlocking what they share with it."""
@@ -253,7 +265,9 @@ class LedgerLock:
         except FileNotFoundError as error:
             directory = os.path.dirname(path)
             missing = not os.path.isdir(directory)
-            reason = f"its directory {directory} does not exist; create it first" if missing else "there is no such file"
+            reason = (
+                f"its directory {directory} does not exist; create it first" if missing else "there is no such file"
+            )
             raise unusable(shown, reason) from error
         except OSError as error:
             reason = "it is read-only for this user" if error.errno in _READ_ONLY else str(error.strerror)

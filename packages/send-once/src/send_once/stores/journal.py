@@ -7,7 +7,8 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from send_once.entry import Entry, Status
 from send_once.errors import StoreError
@@ -39,8 +40,9 @@ class Journal:
     without a newline counts if it is a whole entry, and is read again when the file grows.
 
     The index keeps an integer a key: the line's offset, and the status in its last two bits.
-    Safe between threads. `vanished` holds the keys that were pending or sent here and are no longer
-    in the file: it was deleted, cut or replaced by one that does not know them.
+    `vanished` holds the keys that were pending or sent here and are no longer in the file: it was
+    deleted, cut or replaced by one that does not know them. Safe between threads; a `with` block on
+    it makes several calls one.
     """
 
     def __init__(self, path: str) -> None:
@@ -54,6 +56,18 @@ class Journal:
         self.consumed = self.size = 0
         self.vanished: set[str] = set()
         self._forget()
+
+    def __enter__(self) -> Self:
+        """Keep other threads of this process from moving the index for the length of a `with` block."""
+        self.mutex.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.mutex.release()
+        if isinstance(error, OSError):
+            raise StoreError(f"Could not read {self.path}: {error.strerror}.") from error
 
     def entry(self, key: str) -> Entry | None:
         """The current entry of `key` as of the last look."""
@@ -111,6 +125,10 @@ class Journal:
         """(lines that are not blank, those of them that were skipped: torn or damaged)."""
         return self._lines + self._tail_counts[0], self._torn + len(self._damaged) + self._tail_counts[1]
 
+    def has_seen(self, key: str) -> bool:
+        """Whether `key` has an entry as far as was read; always true before the first look."""
+        return self.identity == NOWHERE or self._place(key) is not None
+
     def refresh(self, *, verify: bool = False) -> None:
         """Look at the file and read what is new. A missing file is an empty ledger.
 
@@ -124,8 +142,6 @@ class Journal:
                 if self._fd >= 0:
                     self._start_over(self.close)
                 return
-            except NotADirectoryError as error:
-                raise unusable(self.path, "part of its path is not a directory") from error
             if (found.st_dev, found.st_ino) != self.identity:
                 self._start_over(self._open)
             elif found.st_size != self.size or (verify and not self._guard_holds()):
@@ -184,6 +200,10 @@ class Journal:
             self._fd, self.identity = -1, NOWHERE
             self._forget()
 
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
     def after_fork(self) -> None:
         """In the child: another thread of the parent may have been in the middle of anything."""
         self.mutex = threading.RLock()
@@ -214,8 +234,6 @@ class Journal:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
-        except PermissionError as error:
-            raise unusable(self.path, "this user may not read it") from error
         found = os.fstat(self._fd)
         self.identity = (found.st_dev, found.st_ino)
 

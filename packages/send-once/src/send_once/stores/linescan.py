@@ -6,6 +6,7 @@ import json
 from typing import Final, Literal
 
 from send_once.entry import Entry, Status
+from send_once.jstext import js_trim
 from send_once.stores.jsonprefix import is_cut_json
 
 LineKind = Literal["entry", "blank", "torn", "damaged"]
@@ -16,10 +17,6 @@ SENT_CODE: Final = STATUS_CODES[Status.SENT]
 FAILED_CODE: Final = STATUS_CODES[Status.FAILED]
 CODES_BY_TEXT: Final = {status.value: code for status, code in STATUS_CODES.items()}
 
-# What the reference's runtime trims; Python's own strip() differs in U+001C..1F, U+0085 and U+FEFF.
-_JS_SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a" + (
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
 _HEAD: Final = '{"key":"'
 
 
@@ -61,7 +58,7 @@ def kind_of(line: bytes) -> LineKind:
     or a crash of either would have written.
     """
     text = line.decode("utf-8", "replace")
-    if not text.strip(_JS_SPACE):
+    if not js_trim(text):
         return "blank"
     if Entry.from_text(text) is not None:
         return "entry"

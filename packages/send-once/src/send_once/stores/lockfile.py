@@ -12,26 +12,22 @@ itself looks less carefully; what is left of that race is in `_remove_stale`.
 from __future__ import annotations
 
 import errno
-import itertools
-import json
 import os
 import random
-import socket
 import time
 import weakref
-from functools import lru_cache
-from hashlib import blake2b
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from send_once.errors import LockTimeoutError, StoreError
 from send_once.stores.damage import remove_if_there, write_all
+from send_once.stores.lockbody import is_abandoned, lock_body
 
 FIRST_DELAY_SECONDS: Final = 0.002
 DELAY_SECONDS_MAX: Final = 0.05
-PID_MAX: Final = 2**31 - 1
 
 SPARE_TRIES: Final = 3
+
+_DICE: Final = random.SystemRandom()
 
 _LINK_UNSUPPORTED: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV)
 _SPARE_UNUSABLE: Final = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENXIO)
@@ -52,7 +48,9 @@ class _Spare:
                 return None
             found = os.fstat(self._fd)
             if found.st_nlink == 1:
-                os.pwrite(self._fd, body, 0)
+                written = 0
+                while written < len(body):
+                    written += os.pwrite(self._fd, body[written:], written)
                 if found.st_size > len(body):
                     os.ftruncate(self._fd, len(body))
                 return found.st_dev, found.st_ino
@@ -85,15 +83,6 @@ class _Spare:
         return True
 
 
-class LockBody(NamedTuple):
-    """A readable lock file: the reference's four members."""
-
-    pid: float
-    host: str
-    token: str
-    at_ms: float
-
-
 class LockFile:
     """One lock file, named after one name of the ledger. Use only while holding the kernel's lock.
 
@@ -107,6 +96,7 @@ class LockFile:
         self._path = ledger_path + ".lock"
         self._stale_seconds = stale_seconds
         self._inode: tuple[int, int] | None = None
+        self._known_ours = False
         self._spare = _Spare(self._path + ".next")
         # Runs at exit too, so that the spare file does not stay behind a program that never closes its store.
         self._drop_spare = weakref.finalize(self, self._spare.drop)
@@ -122,26 +112,28 @@ class LockFile:
                     f"Could not lock {self._shown} within {timeout_seconds * 1000:.0f}ms: {self._shown}.lock is held. "
                     "If no process using this ledger is running, delete the lock file."
                 )
-            time.sleep(delay + random.uniform(0, delay))
+            time.sleep(delay + _DICE.uniform(0, delay))
             delay = min(2 * delay, DELAY_SECONDS_MAX)
 
     def is_ours(self) -> bool:
-        """Whether the name still leads to the file we made: no peer has moved it away."""
+        """Whether the name still leads to the file we made: no peer has moved it away. `release`
+        right after it does not look again."""
         try:
             found = os.stat(self._path, follow_symlinks=False)
         except FileNotFoundError:
             return False
-        return (found.st_dev, found.st_ino) == self._inode
+        self._known_ours = (found.st_dev, found.st_ino) == self._inode
+        return self._known_ours
 
     def release(self) -> None:
         """Remove the file if it still is ours. Never raises: the work under the lock is done."""
         try:
-            if self._inode is not None and self.is_ours():
+            if self._inode is not None and (self._known_ours or self.is_ours()):
                 os.unlink(self._path)
         except OSError:
             pass  # left behind, it names us; the next Python process sees by its token that nobody holds it
         finally:
-            self._inode = None
+            self._inode, self._known_ours = None, False
 
     def close(self) -> None:
         """Remove the spare file. A later `take` makes it anew."""
@@ -233,107 +225,6 @@ class LockFile:
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino
-
-
-def is_abandoned(text: str, *, mtime: float, now: float, stale_seconds: float) -> bool:
-    """Whether the holder of a lock file with this text is gone. Asked while holding the kernel's lock.
-
-    Made by this library since the machine started: gone, because a living holder would hold the
-    kernel's lock. Made by it earlier: gone, once the lock is `stale_seconds` old. Made by the
-    reference: gone if old, from this host, and its process id is free. Unreadable: gone if its file
-    is old, as the reference judges.
-    """
-    body = read_lock_body(text)
-    if body is None:
-        return now - mtime >= stale_seconds
-    made_here, this_boot = _made_by_this_library(body)
-    if made_here and this_boot:
-        return True
-    if now * 1000 - body.at_ms < stale_seconds * 1000:
-        return False
-    return made_here or (body.host == _host() and not _process_exists(body.pid))
-
-
-def read_lock_body(text: str) -> LockBody | None:
-    """The reference's test: an object with a number `pid`, text `host`, text `token`, number `at`."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    pid, at_ms = _number(value.get("pid")), _number(value.get("at"))
-    host, token = value.get("host"), value.get("token")
-    if pid is None or at_ms is None or not isinstance(host, str) or not isinstance(token, str):
-        return None
-    return LockBody(pid, host, token, at_ms)
-
-
-def lock_body() -> bytes:
-    """The body of a new lock: `{"pid","host","token","at"}` as the reference writes it.
-
-    The token is 16 hex digits, as there: four count, the rest are check digits over pid, host and
-    the kernel's boot id, by which this library knows its own locks again.
-    """
-    before, after = _body_parts(os.getpid())
-    return f"{before}{next(_COUNT) & 0xFFFF:04x}{after}{time.time_ns() // 1_000_000}}}".encode()
-
-
-_COUNT: Final = itertools.count(random.SystemRandom().randrange(0x10000))
-
-
-@lru_cache(maxsize=1)
-def _body_parts(pid: int) -> tuple[str, str]:
-    host = json.dumps(_host(), ensure_ascii=False)
-    made_by, boot = _check_digits(pid, _host())
-    return f'{{"pid":{pid},"host":{host},"token":"', f'{made_by}{boot}","at":'
-
-
-def _made_by_this_library(body: LockBody) -> tuple[bool, bool]:
-    """(by this library, and since the machine started). A token of the reference passes the first
-    by chance once in 65,536 times, and both once in 2**48."""
-    made_by, boot = _check_digits(body.pid, body.host)
-    return body.token[4:8] == made_by and len(body.token) == 16, body.token[8:] == boot
-
-
-def _check_digits(pid: float, host: str) -> tuple[str, str]:
-    named = f"send-once:{pid}:{host}".encode("utf-8", "surrogatepass")
-    made_by = blake2b(named, digest_size=2).hexdigest()
-    return made_by, blake2b(named + _boot_id(), digest_size=4).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _boot_id() -> bytes:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_bytes()
-    except OSError:
-        return os.urandom(16)  # no boot id to be had: only this process knows its own locks at once
-
-
-@lru_cache(maxsize=1)
-def _host() -> str:
-    return socket.gethostname()
-
-
-def _process_exists(pid: float) -> bool:
-    """As the reference's runtime answers. Zero and below name process groups: never "gone"."""
-    if pid <= 0:
-        return True
-    if pid != int(pid) or pid > PID_MAX:
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if -1e308 <= value <= 1e308 else None
 
 
 def _read_all(fd: int, path: str) -> str:
