@@ -287,6 +287,32 @@ def test_a_store_notices_a_line_of_the_same_length_in_place_of_one_taken_back(pa
     assert [entry.key for entry in store.list()] == ["a", "c"]
 
 
+def test_a_reading_that_broke_off_is_not_taken_for_the_whole_ledger(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger(FileStore(path)).once("k", lambda: "msg_1")
+    ledger, calls = Ledger(FileStore(path)), list[int]()
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pread", fails)
+        with pytest.raises(StoreError, match="Input/output error"):
+            ledger.once("k", lambda: calls.append(1))
+    assert ledger.once("k", lambda: calls.append(1)).outcome == "duplicate"
+    assert calls == []
+
+
+def test_a_line_changed_in_place_is_read_anew(path: Path) -> None:
+    store, entry = FileStore(path), claim_of()
+    store.claim(entry)
+    changed = entry.text.replace('"key":"k"', '"key":"j"')
+    path.write_text(changed + "\n")
+    assert store.get("k") is None
+    assert [found.key for found in store.list()] == ["j"]
+
+
 @pytest.mark.parametrize("how", ["removed", "cut", "replaced"])
 def test_a_key_this_process_has_seen_is_not_sent_again_because_the_file_went(path: Path, how: str) -> None:
     ledger, calls = Ledger(FileStore(path)), list[int]()

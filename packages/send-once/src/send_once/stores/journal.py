@@ -79,7 +79,8 @@ class Journal:
             if entry is not None and entry.key == key and STATUS_CODES[entry.status] == place & 3:
                 return entry
             # The bytes under an offset changed: someone rewrote the file in place.
-            self._start_over()
+            self._distrust()
+            self.refresh()
             place = self._place(key)
             return None if place is None else read_entry(self.line_at(place >> 2))
 
@@ -137,15 +138,10 @@ class Journal:
         """
         with self.mutex:
             try:
-                found = os.stat(self.path)
-            except FileNotFoundError:
-                if self._fd >= 0:
-                    self._start_over(self.close)
-                return
-            if (found.st_dev, found.st_ino) != self.identity:
-                self._start_over(self._open)
-            elif found.st_size != self.size or (verify and not self._guard_holds()):
-                self._read_on(found.st_size)
+                self._refresh(verify=verify)
+            except BaseException:
+                self._distrust()
+                raise
 
     def note_appended(self, base: int, data: bytes, keys: list[tuple[str, int, int]]) -> bool:
         """Take over lines just appended and read back by us: (key, offset, code) each. False if the
@@ -209,6 +205,27 @@ class Journal:
         self.mutex = threading.RLock()
         self.close()
 
+    def _refresh(self, *, verify: bool) -> None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            if self._fd >= 0:
+                self._start_over(self.close)
+            return
+        if (found.st_dev, found.st_ino) != self.identity:
+            self._start_over(self._open)
+        elif found.st_size != self.size or (verify and not self._guard_holds()):
+            self._read_on(found.st_size)
+
+    def _distrust(self) -> None:
+        """A reading that broke off knows only some of the keys: forget it all, so that the next look
+        starts over. What was seen before is remembered as vanished until it is found again."""
+        self.vanished |= self._unsettled_or_sent()
+        self.close()
+
+    def _unsettled_or_sent(self) -> set[str]:
+        return {key for key, place in self._places.items() if place & 3 != FAILED_CODE}
+
     def _place(self, key: str) -> int | None:
         if self._tail is not None and self._tail[0] == key:
             return self._tail[1]
@@ -239,13 +256,13 @@ class Journal:
 
     def _start_over(self, prepare: Callable[[], None] | None = None) -> None:
         """Read all from the first byte, of another file perhaps, and note the keys that are gone."""
-        known = {key for key, place in self._places.items() if place & 3 != FAILED_CODE}
+        self.vanished |= self._unsettled_or_sent()
         if prepare is not None:
             prepare()
         self._forget()
         if self._fd >= 0:
             self._read_lines(os.fstat(self._fd).st_size)
-        self.vanished = {key for key in known | self.vanished if self._place(key) is None}
+        self.vanished = {key for key in self.vanished if self._place(key) is None}
 
     def _read_on(self, size: int) -> None:
         if size < self.consumed or not self._guard_holds():
@@ -256,13 +273,16 @@ class Journal:
     def _read_lines(self, size: int) -> None:
         self._drop_tail()
         self.size = size
+        end = self.consumed
         for offset, block in self.blocks(self.consumed):
+            end = offset + len(block)
             if block.endswith(b"\n"):
                 self._take_lines(offset, block)
                 self.consumed = offset + len(block)
                 self._guard = (self._guard + block[-GUARD_BYTES:])[-GUARD_BYTES:]
             else:
                 self._take_tail(offset, block)
+        self.size = end  # what was read, should the file have been cut meanwhile
 
     def _guard_holds(self) -> bool:
         length = len(self._guard)
