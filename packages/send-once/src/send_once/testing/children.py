@@ -1,0 +1,30 @@
+"""What the contract runs in child processes; at module level, so that it can be spawned."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from send_once.ledger import Ledger
+from send_once.stores.base import Store
+from send_once.testing.entries import entry_of
+
+
+def claim_all(open_store: Callable[[], Store], keys: Sequence[str], name: str, barrier: Any, answers: Any) -> None:
+    """Claim every key, together with the other processes; answers (name, keys won)."""
+    store = open_store()
+    barrier.wait()
+    answers.put((name, [key for key in keys if store.claim(entry_of(key, claim_id=name))]))
+
+
+def die_in_send(open_store: Callable[[], Store], key: str) -> None:
+    """Be killed while the send runs."""
+    Ledger(open_store()).once(key, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def die_after_claim(open_store: Callable[[], Store], key: str) -> None:
+    """Be killed between the claim and the send."""
+    Ledger(open_store()).claim(key)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,119 @@
+"""Stores that fail on purpose: before a call reaches the store, or after it was applied.
+
+The second kind is the one that is rarely tested: the write is there, and the caller hears an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from send_once.entry import Entry, Status
+from send_once.stores.base import AsyncStore, Pair, Store
+
+Moment = Literal["before", "after"]
+
+
+class StoreFault(Exception):  # noqa: N818  # a fault that was asked for, not an error of the store
+    """What a faulty store raises."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """The `nth` call of `method` fails, `moment` it has been applied."""
+
+    method: str
+    moment: Moment
+    nth: int = 1
+    make_error: Callable[[], BaseException] = field(default=lambda: StoreFault("connection terminated"))
+
+
+class _Plan:
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = list(faults)
+        self.calls: list[str] = []
+
+    def due(self, method: str) -> Fault | None:
+        """Count a call; the fault planned for it, if any."""
+        self.calls.append(method)
+        nth = self.calls.count(method)
+        return next((fault for fault in self.faults if fault.method == method and fault.nth == nth), None)
+
+
+class FaultyStore:
+    """Wraps a store. `calls` lists the names of the calls that were made, in order."""
+
+    def __init__(self, store: Store, faults: Iterable[Fault]) -> None:
+        self._store, self._plan = store, _Plan(faults)
+
+    @property
+    def calls(self) -> list[str]:
+        return self._plan.calls
+
+    def claim(self, entry: Entry) -> bool:
+        return bool(self._call("claim", entry))
+
+    def transition(self, came_from: Entry, entry: Entry) -> bool:
+        return bool(self._call("transition", came_from, entry))
+
+    def get(self, key: str) -> Entry | None:
+        found: Entry | None = self._call("get", key)
+        return found
+
+    def list(self, status: Status | None = None) -> Sequence[Entry]:
+        found: Sequence[Entry] = self._call("list", status)
+        return found
+
+    def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
+        if hasattr(self._store, "claim_many"):
+            return [bool(answer) for answer in self._call("claim_many", entries)]
+        return [self.claim(entry) for entry in entries]
+
+    def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
+        if hasattr(self._store, "transition_many"):
+            return [bool(answer) for answer in self._call("transition_many", pairs)]
+        return [self.transition(*pair) for pair in pairs]
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        fault = self._plan.due(method)
+        if fault is not None and fault.moment == "before":
+            raise fault.make_error()
+        answer = getattr(self._store, method)(*arguments)
+        if fault is not None:
+            raise fault.make_error()
+        return answer
+
+
+class AsyncFaultyStore:
+    """The same for an async store."""
+
+    def __init__(self, store: AsyncStore, faults: Iterable[Fault]) -> None:
+        self._store, self._plan = store, _Plan(faults)
+
+    @property
+    def calls(self) -> list[str]:
+        return self._plan.calls
+
+    async def claim(self, entry: Entry) -> bool:
+        return bool(await self._call("claim", entry))
+
+    async def transition(self, came_from: Entry, entry: Entry) -> bool:
+        return bool(await self._call("transition", came_from, entry))
+
+    async def get(self, key: str) -> Entry | None:
+        found: Entry | None = await self._call("get", key)
+        return found
+
+    async def list(self, status: Status | None = None) -> Sequence[Entry]:
+        found: Sequence[Entry] = await self._call("list", status)
+        return found
+
+    async def _call(self, method: str, *arguments: object) -> Any:
+        fault = self._plan.due(method)
+        if fault is not None and fault.moment == "before":
+            raise fault.make_error()
+        answer = await getattr(self._store, method)(*arguments)
+        if fault is not None:
+            raise fault.make_error()
+        return answer
