@@ -1,0 +1,353 @@
+"""The connections to one SQLite database file: opened with settings that are then verified, lent to
+one thread at a time, and never carried through a fork.
+
+Why a fork needs care: SQLite keeps one list of open files and locks per process, and a child
+inherits the list but not the locks (POSIX record locks belong to the process that took them). A
+connection that the child opens *itself* then shares the parent's inherited record and takes no
+lock at all; when the parent closes, it deletes the write-ahead log under the child, and what the
+child commits afterwards is lost. So every connection is closed before the process forks.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+from send_once.errors import InvalidInputError, NotALedgerError, StoreError, UnsafeStoreError
+from send_once.stores import statements
+from send_once.stores.damage import sync_directory
+
+Synchronous = Literal["FULL", "EXTRA"]
+
+BUSY_TIMEOUT_SECONDS: Final = 0.25
+"""How long SQLite itself looks again before the store decides whether to go on waiting."""
+
+FORK_WAIT_SECONDS: Final = 5.0
+"""How long a fork waits for other threads to finish their statement."""
+
+_SYNCHRONOUS: Final[dict[Synchronous, int]] = {"FULL": 2, "EXTRA": 3}
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "9p", "ncpfs", "beegfs", "gfs2"}
+    | {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.ceph", "fuse.cephfs"}
+)
+
+
+_NOWHERE: Final = (-1, -1)
+
+
+class Connection(sqlite3.Connection):
+    """A connection that knows which file it leads to."""
+
+    identity: tuple[int, int] = _NOWHERE
+
+
+class DatabaseFile:
+    """`lend` and `give_back` connections to the database at `path`."""
+
+    def __init__(self, path: str, *, table: str, synchronous: Synchronous, create: bool) -> None:
+        self.path = path
+        self._table, self._synchronous, self._create = table, synchronous, create
+        self._free: list[Connection] = []
+        self._lent: dict[Connection, int] = {}
+        self._gate = threading.Lock()
+        self._gate_held = False
+        self._forked_open = False
+        self._inherited: list[Connection] = []
+        self._known = _NOWHERE
+        _databases.add(self)
+
+    def lend(self) -> Connection:
+        """A connection for this thread alone. It leads to the file that the path names now: a
+        claim written into a file that was replaced or removed would be seen by nobody.
+
+        Raises sqlite3.Error where opening fails, busy included."""
+        if self._forked_open:
+            raise _forked_while_open(self.path)
+        with self._gate:
+            connection = self._free.pop() if self._free else None
+            if connection is None or connection.identity != _identity(self.path):
+                if connection is not None:
+                    connection.close()
+                    self._close_free()
+                connection = self._open()
+            self._lent[connection] = threading.get_ident()
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """After a statement that ended as it should."""
+        if self._lent.pop(connection, None) is None:
+            return
+        self._free.append(connection)
+
+    def discard(self, connection: Connection) -> None:
+        """After anything else: closing rolls back whatever may still be open."""
+        self._lent.pop(connection, None)
+        connection.close()
+
+    def close(self) -> None:
+        with self._gate:
+            self._close_free()
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            if self._known == (-1, -1) and self._create:
+                with self._gate:
+                    if not os.path.exists(self.path):
+                        self._free.append(self._open())
+                found = os.stat(self.path)
+            else:
+                raise StoreError(self._missing()) from None
+        return found.st_dev, found.st_ino
+
+    def _open(self) -> Connection:
+        if not (os.path.exists(self.path) or (self._create and self._known == _NOWHERE)):
+            raise StoreError(self._missing())
+        require_place(self.path)
+        connection = sqlite3.connect(
+            self.path,
+            timeout=BUSY_TIMEOUT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+        )
+        try:
+            self._verify(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _verify(self, connection: Connection) -> None:
+        _set_up(connection, self.path, self._synchronous)
+        _require_ledger(connection, self.path, self._table, create=self._create)
+        connection.identity = _identity(self.path)
+        if connection.identity != self._known:
+            # SQLite syncs the directory for its log; whoever created the database may have died before.
+            sync_directory(os.path.dirname(os.path.realpath(self.path)))
+            self._known = connection.identity
+        _require_own_lock(self._known[1], self.path)
+
+    def _missing(self) -> str:
+        if self._known == _NOWHERE:
+            return f"There is no database {self.path}."
+        return (
+            f"The database {self.path} was removed while it was in use. A new, empty one would allow every message "
+            "to be sent again: put it back, or open the store anew if that is what you want."
+        )
+
+    def _close_free(self) -> None:
+        while self._free:
+            self._free.pop().close()
+
+    def before_fork(self) -> None:
+        """Close every connection, once the other threads have given theirs back. New ones wait."""
+        deadline = time.monotonic() + FORK_WAIT_SECONDS
+        self._gate_held = self._gate.acquire(timeout=FORK_WAIT_SECONDS)
+        if not self._gate_held:
+            return
+        # A statement of this very thread cannot end before the fork does (it forks in a signal handler).
+        while any(owner != threading.get_ident() for owner in list(self._lent.values())):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.001)
+        self._close_free()
+
+    def after_fork_in_parent(self) -> None:
+        if self._gate_held:
+            self._gate_held = False
+            self._gate.release()
+
+    def after_fork_in_child(self) -> None:
+        # What could not be closed must never be touched here, not even to close it: closing would act
+        # on locks that are the parent's. Kept, so that it is not finalized either.
+        self._inherited = [*self._inherited, *self._free, *self._lent]
+        self._forked_open = self._forked_open or bool(self._inherited) or not self._gate_held
+        self._free, self._lent, self._gate, self._gate_held = [], {}, threading.Lock(), False
+
+
+_databases: weakref.WeakSet[DatabaseFile] = weakref.WeakSet()
+_forked = False
+
+
+def _before_fork() -> None:
+    for database in list(_databases):
+        database.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for database in list(_databases):
+        database.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    global _forked  # noqa: PLW0603  # a fact about this process, learned once
+    _forked = True
+    for database in list(_databases):
+        database.after_fork_in_child()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+def require_path(path: object) -> str:
+    """The database's path as an absolute one. Refused: what SQLite would take for something else."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInputError("SQLiteStore needs the path of a file.", field="path")
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidInputError("SQLiteStore needs the path as text, without a NUL.", field="path")
+    if text in ("", ":memory:"):
+        raise UnsafeStoreError("A SQLite database in memory is gone with its process. Use MemoryStore, or give a path.")
+    if text.startswith("file:"):
+        raise InvalidInputError(
+            f"SQLiteStore takes a plain path, not {text}: a URI can switch off locking. Leave out file:.", field="path"
+        )
+    return os.path.abspath(text)
+
+
+def require_place(path: str) -> None:
+    """Refuse a place where SQLite's locks or its shared memory cannot be relied on."""
+    if os.path.islink(path) and not os.path.exists(path):
+        raise StoreError(f"{path} is a link to {os.readlink(path)}, which does not exist (is a volume missing?).")
+    real = os.path.realpath(path)
+    directory = os.path.dirname(real)
+    if not os.path.isdir(directory):
+        raise StoreError(f"The directory {directory} of the database does not exist; create it first.")
+    if os.path.isdir(real):
+        raise StoreError(f"{path} is a directory; give the path of a file.")
+    network = network_file_system(directory)
+    if network:
+        raise UnsafeStoreError(
+            f"{path} lies on a network file system ({network}), where SQLite's write-ahead log is not safe. "
+            "Keep the database on a local disk, or use PostgresStore."
+        )
+    if os.path.exists(real) and os.stat(real).st_nlink > 1:
+        raise UnsafeStoreError(
+            f"{path} has other names (hard links). SQLite names its log after the path, so that two names give two "
+            "logs and claims get lost. Remove the other names; use a symbolic link instead."
+        )
+
+
+def network_file_system(directory: str, mounts: Callable[[], str] = lambda: _read("/proc/self/mountinfo")) -> str:
+    """The type of the network file system that a directory lies on; empty when local or not known."""
+    device = os.stat(directory).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts().splitlines():
+        # proc(5): ID, parent, major:minor, root, mount point, options, optional fields, "-", type, ...
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")[0]
+        if len(fields) > 2 and fields[2] == wanted and kind in _NETWORK_FILE_SYSTEMS:  # noqa: PLR2004  # see above
+            return kind
+    return ""
+
+
+def explained(error: sqlite3.Error, path: str) -> StoreError:
+    """SQLite's error, as one of ours that says what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_READONLY:
+        return UnsafeStoreError(f"The database {path} is read-only for this process: no claim can be kept ({error}).")
+    if code == sqlite3.SQLITE_NOTADB:
+        return NotALedgerError(f"{path} is not a SQLite database. Is it a ledger file (FileStore)?")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(f"The disk of {path} is full. Nothing was written; make room and try again.")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreError(f"The database {path} cannot be opened: {error}. Check it and the rights on its directory.")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreError(f"The database {path} is damaged ({error}). Restore it; what it lost could be sent again.")
+    return StoreError(f"SQLite could not do this in {path}: {error}.")
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether someone else held the database's lock: then nothing was written."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return _NOWHERE
+    return found.st_dev, found.st_ino
+
+
+def _set_up(connection: Connection, path: str, synchronous: Synchronous) -> None:
+    """Write-ahead log, and a sync of it at every commit: set, then read back."""
+    if _pragma(connection, "journal_mode") != "wal" and _pragma(connection, "journal_mode=WAL") != "wal":
+        raise UnsafeStoreError(
+            f"SQLite does not keep a write-ahead log for {path} (journal mode "
+            f"{_pragma(connection, 'journal_mode')}). Keep the database on a local disk where it can."
+        )
+    if sys.platform == "darwin":
+        # There fsync does not reach the disk; F_FULLFSYNC does.
+        _pragma(connection, "fullfsync=ON")
+        _pragma(connection, "checkpoint_fullfsync=ON")
+    _pragma(connection, f"synchronous={synchronous}")
+    kept = _pragma(connection, "synchronous")
+    if kept != _SYNCHRONOUS[synchronous]:
+        raise UnsafeStoreError(
+            f"SQLite does not sync every commit of {path}: synchronous is {kept}, not {synchronous}. "
+            "A claim could be lost with the power."
+        )
+
+
+def _pragma(connection: Connection, text: str) -> object:
+    row = connection.execute(f"PRAGMA {text}").fetchone()
+    return row[0] if row else None
+
+
+def _require_ledger(connection: Connection, path: str, table: str, *, create: bool) -> None:
+    """The table is there (or made), and is one on which a claim of a key that is taken fails."""
+    columns = {row[1]: str(row[2]).upper() for row in connection.execute(f"PRAGMA table_info({table})")}
+    if not columns and create:
+        connection.execute(statements.SCHEMA.format(table=table))
+        return
+    if not columns:
+        raise NotALedgerError(f"{path} has no table {table}. Is it a ledger, and is this its table?")
+    missing = [name for name in statements.Row._fields if name not in columns]
+    if missing:
+        raise NotALedgerError(f"The table {table} of {path} lacks {', '.join(missing)}: it is not a ledger.")
+    other = [name for name in statements.Row._fields if columns[name] != "TEXT"]
+    if other:
+        raise NotALedgerError(f"In the table {table} of {path}, {', '.join(other)} must be of type TEXT.")
+    try:
+        connection.execute("EXPLAIN " + statements.statement(statements.INSERT, table, "question").sql, [""] * 5)
+    except sqlite3.OperationalError as error:
+        if is_busy(error):
+            raise
+        raise UnsafeStoreError(
+            f"The table {table} of {path} has no PRIMARY KEY or UNIQUE on key: the same key could be claimed twice."
+        ) from error
+
+
+def _require_own_lock(inode: int, path: str) -> None:
+    """In a forked process: that SQLite really took its lock on the file, and does not rely on one
+    of the parent's (someone else's connection that was open at the fork)."""
+    if not _forked:
+        return
+    lines = [line.split() for line in _read("/proc/locks").splitlines()]
+    held = [line[4] for line in lines if len(line) > 5 and line[5].rpartition(":")[2] == str(inode)]  # noqa: PLR2004  # proc(5): id, kind, ADVISORY, READ, pid, device:inode
+    if held and str(os.getpid()) not in held:
+        raise _forked_while_open(path)
+
+
+def _forked_while_open(path: str) -> UnsafeStoreError:
+    return UnsafeStoreError(
+        f"This process was forked while a connection to {path} was open and in use. SQLite's locks do not pass to "
+        "the child, and what it writes could be lost. Close such connections before forking, or use the spawn method."
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
