@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-from send_once.mail import SMTPSender, derive_message_id
+from send_once.mail import Finding, SMTPSender, check, derive_message_id, render
 
 TLS = Path(__file__).parent / "tls"
 """Self-signed, for loopback only: `server.pem` for localhost and 127.0.0.1, `other.pem` for another name."""
@@ -51,3 +51,15 @@ def server_context(name: str = "server") -> ssl.SSLContext:
 def trusting_context() -> ssl.SSLContext:
     """A client's context that trusts `server.pem` and verifies as usual."""
     return ssl.create_default_context(cafile=str(TLS / "server.pem"))
+
+
+def raw_of(sent: EmailMessage, *, to: str = TO) -> bytes:
+    return render(sent, to=to, envelope_from=FROM)
+
+
+def codes(findings: tuple[Finding, ...], severity: str = "error") -> set[tuple[str, str | None]]:
+    return {(finding.code, finding.header) for finding in findings if finding.severity == severity}
+
+
+def findings_of(raw: bytes, sent: EmailMessage | None = None, *, to: str = TO) -> set[tuple[str, str | None]]:
+    return codes(check(raw, to=to, message=sent or message()))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mail.samples import TO, message, sender
 from send_once.mail import Accepted, SMTPFailure, SMTPRejectedError, SMTPRetryLaterError
-from servers.smtp_server import Act, Say, SMTPServer
+from servers.smtp_acts import Act, Say
+from servers.smtp_server import SMTPServer
 
 OCTETS_OUT_MAX = 330
 """A little more than the server says in a whole dialogue."""

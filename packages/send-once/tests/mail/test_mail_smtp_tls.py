@@ -7,7 +7,8 @@ import pytest
 from mail.samples import TLS, TO, message, sender, server_context, trusting_context
 from send_once import InvalidInputError, certainty_of
 from send_once.mail import SMTPFailure, SMTPRejectedError, SMTPRetryLaterError, SMTPSender, Stage
-from servers.smtp_server import Drop, Say, Silent, SMTPServer
+from servers.smtp_acts import Drop, Say, Silent
+from servers.smtp_server import SMTPServer
 
 USERS = {"app": "pässword"}
 SIGNED_IN = {"username": "app", "password": USERS["app"]}

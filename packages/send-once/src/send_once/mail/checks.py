@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from send_once.errors import InvalidInputError
 from send_once.mail.addresses import envelope_address
-from send_once.mail.bodies import ENCODED_LINE_OCTETS_MAX, LINE_OCTETS_MAX, is_lines
+from send_once.mail.bodies import ENCODED_LINE_OCTETS_MAX, LINE_OCTETS_MAX, encoding_of, is_lines
 from send_once.mail.fields import HIDDEN, Field, Part, fields_of, require_email_message
 from send_once.mail.findings import Finding, error, warning
 from send_once.mail.headers import is_whole
@@ -187,7 +187,7 @@ def _read(raw_field: RawField) -> object:
         field = parsed(raw_field)
     except InvalidInputError:
         return object()
-    return raw_field.value if is_whole(field) else _meaning_or_none(field)
+    return raw_field.value.strip(" \t") if is_whole(field) else _meaning_or_none(field)
 
 
 def _senders(meant: list[Field]) -> Iterator[Finding]:
@@ -229,26 +229,31 @@ def _bodies(message: EmailMessage, back: EmailMessage) -> Iterator[Finding]:
         yield error("structure", None, "The parts of the body would arrive as other parts.")
         return
     for part, twin in zip(meant, found, strict=True):
-        if _text(part) != _text(twin):
+        if not _is_same(part, twin):
             yield error("changed_body", None, f"A part of type {part.get_content_type()} would arrive changed.")
         if _has_long_encoded_line(twin):
             yield error("long_encoded_line", None, f"An encoded line is over {ENCODED_LINE_OCTETS_MAX} characters.")
 
 
-def _text(part: Part) -> object:
-    """The decoded content; of text, with line ends made equal, since those are the transport's."""
-    if part.is_multipart():
-        return None
-    octets = part.get_payload(decode=True)
-    if not isinstance(octets, bytes):
-        return octets
-    is_plain = is_lines(part) or part.get("Content-Transfer-Encoding", "7bit") in ("7bit", "8bit")
-    return crlf_line_ends(octets).rstrip(b"\r\n") if is_plain else octets
+def _is_same(part: Part, twin: Part) -> bool:
+    """Whether the decoded contents are equal; where line ends are the transport's, but for those."""
+    left, right = _octets_of(part), _octets_of(twin)
+    if is_lines(part) or (_is_plain(part) and _is_plain(twin)):
+        return crlf_line_ends(left).rstrip(b"\r\n") == crlf_line_ends(right).rstrip(b"\r\n")
+    return left == right
+
+
+def _octets_of(part: Part) -> bytes:
+    octets = None if part.is_multipart() else part.get_payload(decode=True)
+    return octets if isinstance(octets, bytes) else b""
+
+
+def _is_plain(part: Part) -> bool:
+    return encoding_of(part) in ("7bit", "8bit")
 
 
 def _has_long_encoded_line(part: Part) -> bool:
-    encoding = str(part.get("Content-Transfer-Encoding", "")).lower()
     payload = part.get_payload()
-    if encoding not in ("quoted-printable", "base64") or not isinstance(payload, str):
+    if encoding_of(part) not in ("quoted-printable", "base64") or not isinstance(payload, str):
         return False
     return any(len(line) > ENCODED_LINE_OCTETS_MAX for line in payload.splitlines())

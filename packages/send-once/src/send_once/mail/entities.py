@@ -17,6 +17,8 @@ from send_once.mail.wire import crlf_line_ends
 
 _ENCODING: Final = "content-transfer-encoding"
 _DIGEST_CHARS: Final = 40
+_GROUPS_OF_FIELDS: Final = "delivery-status"
+"""RFC 3464 2.1: groups of fields with an empty line between two of them, and no body."""
 
 
 def entity_bytes(part: Part) -> bytes:
@@ -88,7 +90,10 @@ def _signed_bytes(part: Part) -> bytes:
 def _enclosed_bytes(part: Part) -> bytes:
     """What a message/* part encloses: a forwarded message, the groups of a delivery status. What came
     from outside stays as it was written; its oddities are not ours to mend."""
-    return b"".join(_foreign_bytes(inner) for inner in _parts_of(part))
+    enclosed = [_foreign_bytes(inner) for inner in _parts_of(part)]
+    if part.get_content_subtype() != _GROUPS_OF_FIELDS:
+        return b"".join(enclosed)
+    return b"\r\n".join(group.removesuffix(b"\r\n") for group in enclosed)
 
 
 def _foreign_bytes(inner: Part) -> bytes:

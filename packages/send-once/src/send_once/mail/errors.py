@@ -25,11 +25,21 @@ class SMTPFailure(Exception):  # noqa: N818  # a mix-in: what is raised are the 
     reply_text: str | None
     enhanced_code: str | None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Task queues and process pools carry exceptions as pickles, and hang on one they cannot unpack."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     def _tell(self, stage: Stage, reply: Reply | None) -> None:
         self.stage = stage
         self.reply_code = reply.code if reply else None
         self.reply_text = reply.text if reply else None
         self.enhanced_code = reply.enhanced_code if reply else None
+
+
+def _restored(kind: type[SMTPFailure], args: tuple[object, ...], state: dict[str, object]) -> SMTPFailure:
+    failure = kind.__new__(kind, *args)
+    failure.__dict__.update(state)
+    return failure
 
 
 class SMTPRejectedError(SMTPFailure, RejectedSendError):

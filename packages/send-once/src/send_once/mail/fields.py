@@ -67,6 +67,15 @@ def field_named(name: str, value: str) -> Field:
         raise InvalidInputError(f"{name}: {value!r} cannot be parsed ({error}). Set it anew.", field=name) from error
 
 
+def check_text(name: str, text: str) -> None:
+    """Raises InvalidInputError naming the field for text that would not stay inside it."""
+    if has_controls(text.replace("\t", "")):
+        raise InvalidInputError(
+            f"{name}: holds a line break or another control character, which could become another header. Remove it.",
+            field=name,
+        )
+
+
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidInputError(
@@ -79,11 +88,8 @@ def _check_name(name: str) -> None:
 def _typed(name: str, value: object) -> BaseHeader:
     text = _FOLD.sub("", str(value))
     header = value if isinstance(value, BaseHeader) else field_named(name, _decodable(name, text).lstrip(" \t")).header
-    if has_controls(text.replace("\t", "")) or has_controls(str(header).replace("\t", "")):
-        raise InvalidInputError(
-            f"{name}: holds a line break or another control character, which could become another header. Remove it.",
-            field=name,
-        )
+    check_text(name, text)
+    check_text(name, str(header))
     _check_defects(name, header)
     return header
 
@@ -94,8 +100,8 @@ def _check_defects(name: str, header: BaseHeader) -> None:
     wrong = [defect for defect in header.defects if isinstance(defect, InvalidHeaderDefect)]
     if structured and wrong:
         raise InvalidInputError(
-            f"{name}: {str(header)!r} is malformed ({wrong[0]}). Quote names that hold commas or other special "
-            "characters, or use email.headerregistry.Address(display_name=…, addr_spec=…).",
+            f"{name}: {str(header)!r} is malformed ({wrong[0]}). Set it anew; names that hold commas or other special "
+            "characters must be quoted, as email.headerregistry.Address(display_name=…, addr_spec=…) does.",
             field=name,
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from send_once.mail.fields import check_text
 from send_once.mail.words import ENCODED_WORD, WORD_ROOM_MIN, cut_count, fitting_count, shorter_encoding
 
 LINE_CHARS: Final = 76
@@ -64,9 +65,13 @@ class _Lines:
 
 def folded(name: str, pieces: Iterable[Piece]) -> str:
     """The field `name: pieces` on lines of at most 76 characters where its white space allows it,
-    each ended by CRLF. Unfolding gives back the pieces and their white space exactly."""
+    each ended by CRLF. Unfolding gives back the pieces and their white space exactly.
+
+    Raises InvalidInputError for a piece that would begin a line of its own.
+    """
     lines = _Lines(f"{name}:")
     for piece in pieces:
+        check_text(name, piece.text)
         if piece.encoded:
             lines.add_words(piece)
         else:

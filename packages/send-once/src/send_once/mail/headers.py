@@ -58,6 +58,11 @@ def is_whole(field: Field) -> bool:
     return field.lower.startswith(_LIST_PREFIX) and field.lower != _LIST_WITH_PHRASE
 
 
+def is_plain(field: Field) -> bool:
+    """Written as it is, without encoding."""
+    return is_whole(field) or field.lower in VERBATIM
+
+
 def _field_text(field: Field) -> str:
     if hasattr(field.header, "groups"):
         return folded(field.name, _address_pieces(field))

@@ -10,6 +10,7 @@ from send_once.errors import InvalidInputError
 from send_once.mail.comments import names_with_comments
 from send_once.mail.domains import ascii_domain
 from send_once.mail.fields import Field, field_named
+from send_once.mail.headers import is_plain
 
 MADE_ANEW: Final = frozenset({"content-transfer-encoding"})
 """Chosen while writing; its effect is compared instead."""
@@ -53,7 +54,7 @@ def meaning(field: Field) -> object:
     if hasattr(field.header, "params"):
         params = {name: text for name, text in field.header.params.items() if name != "boundary"}
         return _kind(field.header), tuple(sorted(params.items()))
-    return str(field.header)
+    return str(field.header).strip(" \t") if is_plain(field) else str(field.header)
 
 
 def parsed(raw_field: RawField) -> Field:

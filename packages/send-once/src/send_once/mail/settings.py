@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from send_once.errors import InvalidInputError
 from send_once.mail.addresses import has_controls
-from send_once.mail.domains import ascii_domain
+from send_once.mail.domains import LABEL_CHARS_MAX, ascii_domain
 
 Security = Literal["starttls", "tls", "none"]
 SECURITIES: Final = ("starttls", "tls", "none")
@@ -50,6 +50,7 @@ class Settings:
             raise InvalidInputError(
                 "local_hostname: must be one word, such as app.example.com.", field="local_hostname"
             )
+        _ = self.server_name  # an international name that cannot be converted is refused now, not at the first send
         for name in ("connect", "command", "data", "final_reply"):
             _check_seconds(f"{name}_timeout_seconds", getattr(self, f"{name}_timeout_seconds"))
 
@@ -60,7 +61,7 @@ class Settings:
 
 
 def _check_address(host: object, port: object) -> None:
-    if not isinstance(host, str) or not _is_one_word(host):
+    if not isinstance(host, str) or not _is_one_word(host) or not _has_sound_labels(host):
         raise InvalidInputError("host: must be the server's name or IP address, without port or spaces.", field="host")
     if not isinstance(port, int) or isinstance(port, bool) or not 0 < port <= PORT_MAX:
         raise InvalidInputError(
@@ -85,6 +86,11 @@ def _check_credentials(settings: Settings) -> None:
 def _check_seconds(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
         raise InvalidInputError(f"{name}: must be a positive number of seconds.", field=name)
+
+
+def _has_sound_labels(host: str) -> bool:
+    """Else Python's resolver fails with an error about an encoding. An address with colons is none of its concern."""
+    return ":" in host or all(0 < len(label) <= LABEL_CHARS_MAX for label in host.removesuffix(".").split("."))
 
 
 def _is_one_word(text: str) -> bool:
