@@ -1,0 +1,1 @@
+"""The commands of `send-once`, one module each. A command reads, asks a pure function, and prints."""

@@ -1,0 +1,147 @@
+"""`send-once resolve --from-export`: settle many sends from a provider's export."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from send_once.audit import json_text
+from send_once.commands import ledgers
+from send_once.commands.context import OK, UNRESOLVED, UNUSABLE, Invocation, Refusal
+from send_once.entry import Entry, Status
+from send_once.errors import AlreadySentError, InvalidInputError
+from send_once.exports import Columns, Plan, plan, read_rows
+from send_once.ledger import Ledger
+from send_once.owner import liveness
+from send_once.settings import Settlement
+from send_once.terminal import harmless
+
+STILL_RUNNING = "still running here, and may be sending; say --even-if-running to mark it failed all the same"
+
+
+@dataclass(slots=True)
+class Settled:
+    """What became of an export: counts, and for each key that stays open, why."""
+
+    rows: int
+    done: Counter[Status] = field(default_factory=Counter)
+    already: int = 0
+    absent: int = 0
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def run(call: Invocation) -> int:
+    (name,) = call.positionals(1, "with --from-export one ledger")
+    path = call.parsed.get("from-export") or ""
+    wanted = _plan(call, path)
+    dry_run = call.parsed.has("dry-run")
+    with ledgers.opened(ledgers.existing(name), read_only=dry_run) as store:
+        result = _settle(call, Ledger(store, clock=call.now_ms), wanted, dry_run=dry_run)
+    call.console.out(_as_json(result, dry_run) if call.json else _as_text(result, dry_run))
+    return UNRESOLVED if result.left else OK
+
+
+def may_be_sending(entry: Entry, wanted: Status) -> bool:
+    """Whether marking the entry failed could put a second send beside the first: its process still
+    runs here, and has not reported how the send ended."""
+    if wanted is not Status.FAILED or entry.status is not Status.PENDING:
+        return False
+    return not entry.uncertain and liveness(entry.claim) == "running here"
+
+
+def reason_to_leave(entry: Entry, wanted: Status, *, even_if_running: bool) -> str | None:
+    """Why an entry cannot be settled so; None where it can."""
+    if entry.status is Status.SENT and wanted is Status.FAILED:
+        return "recorded as sent; a failed entry may be sent again, so it stays"
+    if may_be_sending(entry, wanted) and not even_if_running:
+        return STILL_RUNNING
+    return None
+
+
+def _plan(call: Invocation, path: str) -> Plan:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"Cannot read {harmless(path)}: {harmless(str(error))}", UNUSABLE) from None
+    option = call.parsed.get
+    columns = Columns(option("key-column") or "key", option("status-column") or "status", option("provider-id-column"))
+    return plan(read_rows(text, name=path), columns, _words(call), source=path)
+
+
+def _words(call: Invocation) -> Mapping[str, Status]:
+    words: dict[str, Status] = {}
+    for status, name in ((Status.SENT, "sent-when"), (Status.FAILED, "failed-when")):
+        given = call.parsed.get(name)
+        for word in (status.value if given is None else given).split(","):
+            if words.setdefault(word.strip().lower(), status) is not status:
+                raise InvalidInputError(f"{word.strip()!r} stands in --sent-when and in --failed-when.", field=name)
+    words.pop("", None)
+    return words
+
+
+def _settle(call: Invocation, ledger: Ledger, wanted: Plan, *, dry_run: bool) -> Settled:
+    result = Settled(wanted.rows)
+    for one in wanted.settlements:
+        _settle_one(call, ledger, one, result, dry_run=dry_run)
+    for key, word in wanted.without_meaning.items():
+        entry = ledger.get(key)
+        if entry is None:
+            result.absent += 1
+        elif entry.status is Status.PENDING:
+            result.left[key] = f"the export says {word!r}, which stands neither in --sent-when nor in --failed-when"
+    return result
+
+
+def _settle_one(call: Invocation, ledger: Ledger, one: Settlement, result: Settled, *, dry_run: bool) -> None:
+    entry = ledger.get(one.key)
+    if entry is None:
+        result.absent += 1
+        return
+    if entry.status is one.status:
+        result.already += 1
+        return
+    reason = reason_to_leave(entry, one.status, even_if_running=call.parsed.has("even-if-running"))
+    if reason is None and not dry_run:
+        reason = _resolve(call, ledger, one)
+    if reason is None:
+        result.done[one.status] += 1
+    else:
+        result.left[one.key] = reason
+
+
+def _resolve(call: Invocation, ledger: Ledger, one: Settlement) -> str | None:
+    note = call.parsed.get("note") or one.note
+    try:
+        ledger.resolve(one.key, one.status, by=call.by(), note=note, provider_id=one.provider_id)
+    except AlreadySentError:
+        return "sent meanwhile"
+    return None
+
+
+def _as_text(result: Settled, dry_run: bool) -> str:
+    did = "Would settle" if dry_run else "Settled"
+    sent, failed = result.done[Status.SENT], result.done[Status.FAILED]
+    lines = [
+        f"{did} {sent} as sent and {failed} as failed, from {result.rows} rows.",
+        *([f"{result.already} were settled so already."] if result.already else []),
+        *([f"{result.absent} are not in this ledger."] if result.absent else []),
+        *([f"{len(result.left)} stay as they are:"] if result.left else []),
+        *(f"  {harmless(key)}: {harmless(reason)}" for key, reason in result.left.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(result: Settled, dry_run: bool) -> str:
+    left: Sequence[dict[str, str]] = [{"key": key, "reason": reason} for key, reason in result.left.items()]
+    return json_text(
+        {
+            "dryRun": dry_run,
+            "rows": result.rows,
+            "settled": {"sent": result.done[Status.SENT], "failed": result.done[Status.FAILED]},
+            "already": result.already,
+            "notInLedger": result.absent,
+            "left": left,
+        }
+    )

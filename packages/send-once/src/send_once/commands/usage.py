@@ -1,0 +1,67 @@
+"""Help texts, from the table of commands."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from send_once.commands.arguments import Option
+from send_once.commands.registry import COMMANDS, EVERYWHERE, Command
+from send_once.terminal import COLUMNS
+
+LEDGERS: Final = """\
+A LEDGER is a file (sends.jsonl) or an address: file:sends.jsonl,
+sqlite:sends.db, sqlite:sends.db?table=NAME, postgresql://user@host/db?table=NAME"""
+
+EXIT_CODES: Final = """\
+Exit codes: 0 all well, 1 something is unresolved or was not done, 2 bad usage
+or the ledger cannot be read, 130 interrupted, 141 nobody read the output"""
+
+
+def overview() -> str:
+    """The help of `send-once` itself."""
+    return (
+        "Usage: send-once COMMAND LEDGER ...\n\n"
+        + _columns([(command.name, command.summary) for command in COMMANDS])
+        + "\n\nsend-once COMMAND --help says more about one command.\n\n"
+        + f"{LEDGERS}\n\n{EXIT_CODES}\n"
+    )
+
+
+def of_command(command: Command) -> str:
+    """The help of one command."""
+    parts = [
+        f"Usage: send-once {command.name} {command.arguments} [options]".replace("  ", " "),
+        _filled(f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".strip()),
+        _columns([(_shown(option), option.help) for option in _visible((*command.options, *EVERYWHERE))]),
+        f"Example:\n  {command.example}",
+    ]
+    return "\n\n".join([*parts, *([LEDGERS] if command.arguments.startswith("LEDGER") else [])]) + "\n"
+
+
+def _visible(options: Iterable[Option]) -> Iterable[Option]:
+    return (option for option in options if not option.hidden)
+
+
+def _shown(option: Option) -> str:
+    value = f"[={option.value}]" if option.optional else f" {option.value}" if option.value else ""
+    return f"--{option.name}{value}"
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(
+        textwrap.fill(
+            right,
+            COLUMNS,
+            initial_indent=f"  {left:<{width}}  ",
+            subsequent_indent=" " * (width + 4),
+            break_on_hyphens=False,
+        )
+        for left, right in rows
+    )
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, COLUMNS, break_on_hyphens=False)
