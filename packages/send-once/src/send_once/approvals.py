@@ -87,7 +87,7 @@ def approve(
         "facts": _facts_snapshot({} if facts is None else facts),
         "approvedAt": iso_from_ms(now_ms),
         "expiresAt": iso_from_ms(now_ms + ttl_ms),
-        "approvedBy": _as_json(approved_by),
+        "approvedBy": _as_json(approved_by, "approved_by"),
     }
     if key is not None:
         record["key"] = require_key(key)
@@ -128,11 +128,11 @@ def refusal_by_facts(approval: Approval, key: str, facts: object) -> StaleFacts 
     """Every fact the approver saw must still hold; facts that are new are ignored. A fact that is
     missing now counts as changed, also where it was null."""
     if not isinstance(facts, Mapping):
-        raise InvalidInputError("recheck must return the facts as a mapping of names to values.", field="recheck")
+        raise InvalidInputError("dispatch: recheck() must return an object of named facts.", field="recheck")
     changed = tuple(
-        ChangedFact(name, before, _as_json(facts.get(name)))
+        ChangedFact(name, before, _as_json(facts.get(name), f"facts.{name}"))
         for name, before in approval.facts.items()
-        if name not in facts or canonical_json(facts[name]) != canonical_json(before)
+        if name not in facts or canonical_json(facts[name], where=f"facts.{name}") != canonical_json(before)
     )
     return StaleFacts(key, changed) if changed else None
 
@@ -150,17 +150,19 @@ class Dispatch:
     with_recheck: bool
 
 
-def prepare_dispatch(approval: object, *, key: str, payload: Json, meta: Json, with_recheck: bool) -> Dispatch:
+def prepare_dispatch(approval: object, *, key: str, payload: Json, meta: Json, recheck: object) -> Dispatch:
     """Check every argument before the ledger is asked anything."""
     if not isinstance(key, str) or not key:
         raise InvalidInputError("dispatch needs a key.", field="key")
+    if recheck is not None and not callable(recheck):
+        raise InvalidInputError("dispatch: recheck must be a function returning the facts.", field="recheck")
     checked = read_approval(approval)
     if checked.key is not None and checked.key != key:
         raise InvalidInputError(
             f"dispatch: the approval is bound to key {checked.key}, not {key}. Approve this send for itself.",
             field="key",
         )
-    return Dispatch(checked, key, payload, canonical_json(payload), _approved_meta(checked, meta), with_recheck)
+    return Dispatch(checked, key, payload, canonical_json(payload), _approved_meta(checked, meta), recheck is not None)
 
 
 def dispatch(request: Dispatch, classify: Classify) -> protocol.Script[DispatchOutcome[Any]]:
@@ -223,11 +225,11 @@ def _approved_meta(approval: Approval, meta: Json) -> Json:
 def _facts_snapshot(facts: object) -> Json:
     if not isinstance(facts, Mapping):
         raise InvalidInputError("approve: facts must be an object of named values.", field="facts")
-    return jsontext.parse(canonical_json(dict(facts)))
+    return jsontext.parse(canonical_json(dict(facts), where="facts"))
 
 
-def _as_json(value: object) -> Json:
-    return jsontext.parse(canonical_json(value))
+def _as_json(value: object, where: str) -> Json:
+    return jsontext.parse(canonical_json(value, where=where))
 
 
 def _not_an_approval() -> InvalidInputError:

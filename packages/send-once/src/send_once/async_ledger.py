@@ -113,9 +113,7 @@ class AsyncLedger:
         meta: Json = None,
     ) -> DispatchOutcome[T]:
         """See :meth:`Ledger.dispatch`."""
-        request = approvals.prepare_dispatch(
-            approval, key=key, payload=payload, meta=meta, with_recheck=recheck is not None
-        )
+        request = approvals.prepare_dispatch(approval, key=key, payload=payload, meta=meta, recheck=recheck)
         call = prepare_dispatch_send(send, request.snapshot_text, sync=False)
         script = approvals.dispatch(request, self._settings.classify)
         return cast("DispatchOutcome[T]", await self._run(script, call, recheck))

@@ -13,18 +13,36 @@ _NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?
 _WORDS: Final = {"null": None, "true": True, "false": False}
 
 
-def parse(text: str, *, parse_int: Callable[[str], float]) -> Any:
-    """The value of a JSON text, without recursion. ValueError for what is not JSON."""
-    return _Reader(text, parse_int).read()
+ObjectHook = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def parse(
+    text: str,
+    *,
+    parse_int: Callable[[str], float],
+    parse_float: Callable[[str], float],
+    object_hook: ObjectHook | None = None,
+) -> Any:
+    """The value of a JSON text, without recursion; parameters as `json.loads` takes them. ValueError
+    for what is not JSON."""
+    return _Reader(text, parse_int, parse_float, object_hook).read()
 
 
 class _Reader:
     """Reads with an explicit stack of open arrays and objects, and the key each is waiting with."""
 
-    def __init__(self, text: str, parse_int: Callable[[str], float]) -> None:
+    def __init__(
+        self,
+        text: str,
+        parse_int: Callable[[str], float],
+        parse_float: Callable[[str], float],
+        object_hook: ObjectHook | None,
+    ) -> None:
         self._text = text
         self._at = 0
         self._parse_int = parse_int
+        self._parse_float = parse_float
+        self._object_hook = object_hook
         self._open: list[tuple[Any, str | None]] = []
 
     def read(self) -> Any:
@@ -63,7 +81,7 @@ class _Reader:
         mark = self._skip_space()
         self._at += 1
         if mark == ("]" if key is None else "}"):
-            return True, container
+            return True, container if key is None or self._object_hook is None else self._object_hook(container)
         if mark != ",":
             raise self._bad()
         self._open.append((container, None if key is None else self._key()))
@@ -90,7 +108,8 @@ class _Reader:
         if number is None:
             raise self._bad()
         self._at = number.end()
-        return self._parse_int(number[1]) if number[2] is None and number[3] is None else float(number[0])
+        whole = number[2] is None and number[3] is None
+        return self._parse_int(number[0]) if whole else self._parse_float(number[0])
 
     def _skip_space(self) -> str:
         found = _SPACE.match(self._text, self._at)

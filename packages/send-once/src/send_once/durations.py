@@ -17,13 +17,14 @@ _SPACE: Final = f"[{re.escape(JS_SPACES)}]*"
 _DURATION: Final = re.compile(rf"{_SPACE}([0-9]+(?:\.[0-9]+)?){_SPACE}(ms|s|m|h|d){_SPACE}\Z")
 
 
-def parse_duration(value: object) -> float:
+def parse_duration(value: str | float | timedelta) -> float:
     """Milliseconds: from text ("500ms", "30s", "15m", "12h", "2d"), a number of milliseconds, or a timedelta.
 
-    Raises InvalidInputError for anything else, negative or infinite.
+    Raises InvalidInputError for anything else, and for a number that is negative or not finite. A text
+    with more digits than a double can hold is infinite, as in the reference.
     """
     if isinstance(value, str):
-        return _zero_or_more(_from_text(value))
+        return _from_text(value)
     if isinstance(value, timedelta):
         return _zero_or_more(value / timedelta(milliseconds=1))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -32,10 +33,11 @@ def parse_duration(value: object) -> float:
 
 
 def format_duration(ms: float) -> str:
-    """The two largest units, cut: "35s", "15m", "4h 12m", "2d 3h"."""
-    if math.isnan(ms):
+    """The two largest units, cut, with nothing finer than seconds: "35s", "15m", "4h 12m", "2d 3h"."""
+    number = to_double(ms)
+    if math.isnan(number):
         return "NaNs"
-    seconds = _floor(max(0.0, to_double(ms)) / 1000)
+    seconds = _floor(max(0.0, number) / 1000)
     if seconds < _MINUTE:
         return f"{js_number(seconds)}s"
     if seconds < _HOUR:

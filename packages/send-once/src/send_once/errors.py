@@ -162,4 +162,4 @@ class UncertainSendError(SendError):
 
 
 def _uncertain_text(cause: object) -> str:
-    return f"Delivery is unknown: {cause}"
+    return "Delivery is unknown." if cause is None else f"Delivery is unknown: {cause}"

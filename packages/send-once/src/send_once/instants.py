@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from send_once.errors import InvalidInputError
+from send_once.jsnumbers import to_double
 
 INSTANT_MS_MAX: Final = 8_640_000_000_000_000
 """The farthest instant from 1970 that the reference can name (ECMA-262, time values)."""
@@ -17,6 +18,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MS: Final = timedelta(milliseconds=1)
 _MS_PER_DAY: Final = 86_400_000
 _YEAR_MAX: Final = 9_999
+_YEARS_PER_ERA: Final = 400
+_DAYS_PER_ERA: Final = 146_097
+_SECONDS_PER_ERA: Final = _DAYS_PER_ERA * 86_400
+_LAST_SECOND: Final = 253_402_300_799
+"""The last second of the year 9999."""
+_LOCAL_FIRST_SECOND: Final = -62_135_510_400
+_LOCAL_LAST_SECOND: Final = _LAST_SECOND - 7 * 86_400
+"""From 2 January 0001 to the last days of 9999: there Python converts local times, whatever the zone."""
 _SECONDS_TO_YEAR_10000: Final = 253_402_300_800
 
 _ISO: Final = re.compile(
@@ -38,9 +47,10 @@ _LOCAL_DATES: Final = (
 """Forms the reference's engine reads beside ISO 8601, as local time."""
 
 
-def moment_ms(value: object) -> float:
-    """An instant as milliseconds: an aware datetime, or a finite number that is milliseconds already."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+def moment_ms(value: datetime | float) -> float:
+    """An instant as milliseconds since the epoch: an aware datetime, or a finite number that is
+    milliseconds already. Raises InvalidInputError for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(to_double(value)):
         return value
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - _EPOCH) / _ONE_MS
@@ -82,7 +92,10 @@ def _from_iso(found: re.Match[str]) -> float | None:
     if clock_ms is None:
         return None
     at_ms = days * _MS_PER_DAY + clock_ms
-    return _local_to_utc_ms(at_ms) if found["zone"] is None else at_ms - _offset_ms(found["zone"])
+    if found["zone"] is None:
+        return _local_to_utc_ms(at_ms)
+    offset_ms = _offset_ms(found["zone"])
+    return None if offset_ms is None else at_ms - offset_ms
 
 
 def _engine_only(text: str) -> float | None:
@@ -124,9 +137,9 @@ def _days(year: int, month: int, day: int) -> int | None:
         return None
     # Years counted from March put the leap day last; an era is 400 years, 146,097 days.
     shifted = year - (month <= 2)  # noqa: PLR2004  # January and February belong to the year before
-    era, year_of_era = divmod(shifted, 400)
+    era, year_of_era = divmod(shifted, _YEARS_PER_ERA)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+    return era * _DAYS_PER_ERA + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
 
 
 def _clock_ms(hour: str, minute: str, second: str, fraction: str | None) -> int | None:
@@ -137,20 +150,29 @@ def _clock_ms(hour: str, minute: str, second: str, fraction: str | None) -> int 
     return ((h * 60 + m) * 60 + s) * 1000 + millis
 
 
-def _offset_ms(zone: str) -> int:
+def _offset_ms(zone: str) -> int | None:
     if zone in "Zz":
         return 0
-    sign = -1 if zone[0] == "-" else 1
-    return sign * (int(zone[1:3]) * 60 + int(zone[-2:])) * 60_000
+    hours, minutes = int(zone[1:3]), int(zone[-2:])
+    if hours > 23 or minutes > 59:  # noqa: PLR2004  # clock
+        return None
+    return (-1 if zone[0] == "-" else 1) * (hours * 60 + minutes) * 60_000
 
 
-def _local_to_utc_ms(wall_ms: float) -> float:
+def _local_to_utc_ms(wall_ms: int) -> float:
     """What a wall clock of this machine shows, as an instant."""
-    try:
-        wall = datetime(1970, 1, 1) + timedelta(milliseconds=wall_ms)  # noqa: DTZ001  # a wall time is meant
-        return wall.timestamp() * 1000
-    except (OverflowError, OSError, ValueError):
-        return wall_ms  # beyond the zone's rules: as if UTC
+    seconds, millis = divmod(wall_ms, 1000)
+    shift = _eras_to(seconds, _LOCAL_FIRST_SECOND, _LOCAL_LAST_SECOND) * _SECONDS_PER_ERA
+    wall = datetime(1970, 1, 1) + timedelta(seconds=seconds + shift)  # noqa: DTZ001  # a wall time is meant
+    return (int(wall.timestamp()) - shift) * 1000 + millis
+
+
+def _eras_to(seconds: int, first: int, last: int) -> int:
+    """How many eras (400 years, after which the calendar repeats to the weekday) bring a second between
+    two others that are further apart than that."""
+    if seconds < first:
+        return -((seconds - first) // _SECONDS_PER_ERA)
+    return -max(0, -((last - seconds) // _SECONDS_PER_ERA))
 
 
 def _within_range(ms: float | None) -> float | None:
@@ -168,14 +190,9 @@ def _iso_second(seconds: int) -> str:
 
 
 def _iso_second_any_year(seconds: int) -> str:
-    """For years the datetime module does not know: the same second of a year 400 years n times away."""
-    shift = 0
-    seconds_per_era = 146_097 * 86_400
-    while not 0 <= seconds < _SECONDS_TO_YEAR_10000:
-        step = 1 if seconds < 0 else -1
-        seconds += step * seconds_per_era
-        shift -= step * 400
-    moment = _EPOCH + timedelta(seconds=seconds)
-    year = moment.year + shift
+    """For years the datetime module does not know."""
+    eras = _eras_to(seconds, 0, _LAST_SECOND)
+    moment = _EPOCH + timedelta(seconds=seconds + eras * _SECONDS_PER_ERA)
+    year = moment.year - eras * _YEARS_PER_ERA
     rest = moment.strftime("-%m-%dT%H:%M:%S")
     return f"{year:04d}{rest}" if 0 <= year <= _YEAR_MAX else f"{'+' if year > 0 else '-'}{abs(year):06d}{rest}"

@@ -9,7 +9,7 @@ from typing import Final
 
 from send_once import jsontext
 from send_once.errors import InvalidInputError
-from send_once.jsnumbers import js_number
+from send_once.jsnumbers import js_number, to_double
 from send_once.jstext import JS_SPACES, js_lower, js_trim
 
 _VERSION: Final = "send-once:v1"
@@ -38,6 +38,8 @@ def normalise_recipient(to: str) -> str:
     """One spelling for what is certainly one recipient: trimmed; anything with an `@` lower-cased; seven
     or more digits freed of spaces, dots, dashes and brackets. Nothing else: what only looks the same
     (plus tags, dots, Unicode forms) stays apart. `describe_recipient` points at it."""
+    if not isinstance(to, str):
+        raise InvalidInputError(f"to must be text, not {type(to).__name__}.", field="to")
     trimmed = js_trim(to)
     if "@" in trimmed:
         return js_lower(trimmed)
@@ -53,7 +55,7 @@ def _required(field: str, value: object) -> str:
 
 
 def _window(window: object) -> str:
-    if isinstance(window, int | float) and not isinstance(window, bool) and math.isfinite(window):
+    if isinstance(window, int | float) and not isinstance(window, bool) and math.isfinite(to_double(window)):
         return js_number(window)
     if isinstance(window, str):
         return _required("window", window)

@@ -131,9 +131,7 @@ class Ledger:
         `send` gets its own copy of the approved payload, and a SendContext if it takes two
         arguments. Who approved is recorded; `meta` cannot overwrite it.
         """
-        request = approvals.prepare_dispatch(
-            approval, key=key, payload=payload, meta=meta, with_recheck=recheck is not None
-        )
+        request = approvals.prepare_dispatch(approval, key=key, payload=payload, meta=meta, recheck=recheck)
         call = prepare_dispatch_send(send, request.snapshot_text, sync=True)
         script = approvals.dispatch(request, self._settings.classify)
         answer = self._run(script, lambda context: require_result(call(context)), recheck or _not_here)
