@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,22 @@ from send_once.ledger import Ledger
 from send_once.moves import claimed, failed, left_unknown, retried, sent
 from send_once.owner import new_mark
 from send_once.stores.file import FileStore
+from send_once.testing import StoreContract
 
 NOW_MS = 1_790_510_400_000
+
+
+class TestFileStore(StoreContract):
+    @pytest.fixture(autouse=True)
+    def in_directory(self, tmp_path: Path) -> None:
+        self.paths = [tmp_path / f"{number}.jsonl" for number in range(100)]
+
+    def make_store(self) -> FileStore:
+        self.path = self.paths.pop()
+        return FileStore(self.path)
+
+    def opener(self) -> Callable[[], FileStore]:
+        return functools.partial(FileStore, self.path)
 
 
 def claim_of(key: str, *, meta: object = None, mark: ClaimMark | None = None, now_ms: float = NOW_MS) -> Entry:

@@ -14,8 +14,8 @@ from typing import Final
 
 from send_once.entry import Entry
 from send_once.errors import EntryTooLargeError, StoreError, UnsafeStoreError
-from send_once.stores.damage import write_all
-from send_once.stores.journal import Identity, Journal
+from send_once.stores.files import Identity, write_all
+from send_once.stores.journal import Journal
 from send_once.stores.linescan import STATUS_CODES, is_fresh_claim, key_and_code
 
 SETTLING_FACTOR: Final = 2

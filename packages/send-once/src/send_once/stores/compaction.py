@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 from send_once.entry import Entry, Json, Status
 from send_once.errors import StoreError
 from send_once.instants import parse_instant
-from send_once.stores.damage import remove_if_there, sync_directory, write_all
+from send_once.stores.files import remove_if_there, sync_directory, write_all
 
 BUFFER_BYTES: Final = 1 << 20
 
@@ -114,11 +116,23 @@ def drop_unfinished_backups(path: str) -> None:
 
 
 def _write_lines(fd: int, entries: Iterable[Entry]) -> None:
-    buffer = bytearray()
+    """Write and sync the lines, and read them back: the old file goes, so this one must be right."""
+    written, buffer = blake2b(), bytearray()
     for entry in entries:
         buffer += entry.text.encode() + b"\n"
         if len(buffer) >= BUFFER_BYTES:
-            write_all(fd, bytes(buffer))
-            buffer.clear()
-    if buffer:
-        write_all(fd, bytes(buffer))
+            _write_piece(fd, buffer, written)
+    _write_piece(fd, buffer, written)
+    os.fsync(fd)
+    found, offset = blake2b(), 0
+    while piece := os.pread(fd, BUFFER_BYTES, offset):
+        found.update(piece)
+        offset += len(piece)
+    if found.digest() != written.digest():
+        raise OSError(errno.EIO, "the new file does not hold what was written to it")
+
+
+def _write_piece(fd: int, buffer: bytearray, written: blake2b) -> None:
+    write_all(fd, bytes(buffer))
+    written.update(buffer)
+    buffer.clear()

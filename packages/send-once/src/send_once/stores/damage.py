@@ -16,6 +16,7 @@ from typing import Final
 
 from send_once.entry import Entry
 from send_once.errors import LedgerDamagedError
+from send_once.stores.files import sync_directory, write_all
 
 EXCERPT_BYTES_MAX: Final = 200
 
@@ -102,29 +103,6 @@ class Acceptances:
                 self._accepted = frozenset(filter(None, map(_acceptance, file.read().split(b"\n"))))
             self._seen = seen
         return self._accepted
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write every byte: the kernel may take fewer than it was given (write(2))."""
-    written = os.write(fd, data)
-    while written < len(data):
-        written += os.write(fd, data[written:])
-
-
-def sync_directory(directory: str) -> None:
-    """Make the names in a directory durable (fsync(2): syncing a file does not sync its name)."""
-    fd = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def remove_if_there(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 def _acceptance(line: bytes) -> tuple[str, int] | None:

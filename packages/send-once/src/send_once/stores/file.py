@@ -89,11 +89,11 @@ class FileStore:
         return self.claim_or_get(entry) is True
 
     def claim_or_get(self, entry: Entry) -> bool | Entry:
-        line = new_line(entry, bytes_max=self._bytes_max)
         # A key that is there refuses a claim, whoever holds the lock.
         present = self.get(entry.key) if self._journal.has_seen(entry.key) else None
         if present is not None:
             return present
+        line = new_line(entry, bytes_max=self._bytes_max)
         with self._lock:
             self._look(for_claims=True)
             present = self._journal.entry(entry.key)
@@ -134,9 +134,7 @@ class FileStore:
             return self._append_where(lines, unchanged)
 
     def get(self, key: str) -> Entry | None:
-        with self._journal:
-            self._journal.refresh()
-            return self._journal.entry(key)
+        return self._journal.current(key)
 
     def list(self, status: Status | None = None) -> Sequence[Entry]:
         with self._journal:

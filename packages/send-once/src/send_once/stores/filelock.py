@@ -26,8 +26,7 @@ from types import TracebackType
 from typing import Final
 
 from send_once.errors import LockTimeoutError, StoreError
-from send_once.stores.damage import sync_directory
-from send_once.stores.journal import NOWHERE, require_regular_file, unusable
+from send_once.stores.files import NOWHERE, require_regular_file, sync_directory, unusable
 from send_once.stores.lockfile import LockFile
 
 PLACES: Final = 8
@@ -37,6 +36,8 @@ DELAY_SECONDS_MAX: Final = 0.001
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _QUEUE_OFFSET: Final = 2**62
 _OFD_SETLK: Final = getattr(fcntl, "F_OFD_SETLK", None)
+_OFD_GETLK: Final = getattr(fcntl, "F_OFD_GETLK", None)
+_FREE: Final = struct.pack("@h", fcntl.F_UNLCK)
 
 
 class TurnQueue:
@@ -97,6 +98,17 @@ def try_flock(fd: int) -> bool:
         return _flock_if_free(fd)
     finally:
         _set_places(fd, _LEAVE_ROW)
+
+
+def somebody_waits(fd: int) -> bool:
+    """Whether another process stands in the row now. False where the system has no such locks."""
+    if _OFD_GETLK is None:
+        return False
+    try:
+        answer = fcntl.fcntl(fd, _OFD_GETLK, _TAKE_ROW)
+    except OSError:
+        return False
+    return answer[:2] != _FREE
 
 
 def wait_for_flock(fd: int, deadline: float) -> bool:

@@ -4,7 +4,6 @@ reading only what was appended since. Takes no lock between processes, and never
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -13,6 +12,7 @@ from typing import Final, Self
 from send_once.entry import Entry, Status
 from send_once.errors import StoreError
 from send_once.stores.damage import DamagedLine, damaged_line
+from send_once.stores.files import NOWHERE, require_regular_file
 from send_once.stores.linescan import (
     FAILED_CODE,
     SENT_CODE,
@@ -23,13 +23,9 @@ from send_once.stores.linescan import (
     takes_over,
 )
 
-BLOCK_BYTES: Final = 1 << 22
-LINE_BYTES_GUESS: Final = 2048
+BLOCK_BYTES: Final = 1 << 20
+LINE_BYTES_GUESS: Final = 1024
 GUARD_BYTES: Final = 256
-
-Identity = tuple[int, int]
-"""Device and inode: which file a name leads to."""
-NOWHERE: Final = (-1, -1)
 
 
 class Journal:
@@ -69,20 +65,23 @@ class Journal:
         if isinstance(error, OSError):
             raise StoreError(f"Could not read {self.path}: {error.strerror}.") from error
 
+    def current(self, key: str) -> Entry | None:
+        """The current entry of `key` as of now."""
+        with self.mutex:
+            try:
+                self._refresh(verify=False)
+                return self._entry(key)
+            except OSError as error:
+                self._distrust()
+                raise StoreError(f"Could not read {self.path}: {error.strerror}.") from error
+            except BaseException:
+                self._distrust()
+                raise
+
     def entry(self, key: str) -> Entry | None:
         """The current entry of `key` as of the last look."""
         with self.mutex:
-            place = self._place(key)
-            if place is None:
-                return None
-            entry = read_entry(self.line_at(place >> 2))
-            if entry is not None and entry.key == key and STATUS_CODES[entry.status] == place & 3:
-                return entry
-            # The bytes under an offset changed: someone rewrote the file in place.
-            self._distrust()
-            self.refresh()
-            place = self._place(key)
-            return None if place is None else read_entry(self.line_at(place >> 2))
+            return self._entry(key)
 
     def text(self, key: str) -> str | None:
         """The current line of `key` as of the last look, decoded but not parsed."""
@@ -204,6 +203,19 @@ class Journal:
         """In the child: another thread of the parent may have been in the middle of anything."""
         self.mutex = threading.RLock()
         self.close()
+
+    def _entry(self, key: str) -> Entry | None:
+        place = self._place(key)
+        if place is None:
+            return None
+        entry = read_entry(self.line_at(place >> 2))
+        if entry is not None and entry.key == key and STATUS_CODES[entry.status] == place & 3:
+            return entry
+        # The bytes under an offset changed: someone rewrote the file in place.
+        self._distrust()
+        self.refresh()
+        place = self._place(key)
+        return None if place is None else read_entry(self.line_at(place >> 2))
 
     def _refresh(self, *, verify: bool) -> None:
         try:
@@ -331,19 +343,3 @@ class Journal:
             self._damaged_tail = damaged_line(self._numbered + 1, offset, line)
         if kind != "blank":
             self._tail_counts = (1, 1)
-
-
-def require_regular_file(path: str) -> None:
-    """Refuse, before opening it, what is there and cannot be a ledger; a missing file is fine."""
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(mode):
-        raise unusable(path, "it is a directory; name a file inside it")
-    if not stat.S_ISREG(mode):
-        raise unusable(path, "it is a device, pipe or socket, not a regular file")
-
-
-def unusable(path: str, reason: str) -> StoreError:
-    return StoreError(f"{path} cannot be used as a ledger: {reason}.")

@@ -19,7 +19,7 @@ import weakref
 from typing import Final
 
 from send_once.errors import LockTimeoutError, StoreError
-from send_once.stores.damage import remove_if_there, write_all
+from send_once.stores.files import remove_if_there, write_all
 from send_once.stores.lockbody import is_abandoned, lock_body
 
 FIRST_DELAY_SECONDS: Final = 0.002
