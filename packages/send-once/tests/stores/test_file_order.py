@@ -185,6 +185,30 @@ def test_sent_is_left_only_as_the_reference_leaves_it(current: Entry, line: Entr
         assert current.claim_id is None and line.claim_id is None
 
 
+def test_the_name_of_a_new_ledger_is_durable_before_its_first_claim(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def noting(name: str) -> Callable[[int], None]:
+        real: Callable[[int], None] = getattr(os, name)
+
+        def sync(fd: int) -> None:
+            real(fd)
+            synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+        return sync
+
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, noting(name))
+    link = path.with_name("elsewhere")
+    link.mkdir()
+    (link / "link.jsonl").symlink_to(path)
+    path.touch()
+    FileStore(link / "link.jsonl").claim(claim_of())
+    assert synced == [str(link), str(path.parent), str(path)]
+
+
 @pytest.mark.parametrize("name", ["write", "fdatasync"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_failed_write_or_sync_leaves_no_claim_and_sends_nothing(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -19,7 +21,7 @@ from send_once.ledger import Ledger
 from send_once.moves import claimed
 from send_once.owner import new_mark
 from send_once.stores.file import FileStore
-from send_once.stores.filelock import LedgerLock, TurnQueue
+from send_once.stores.filelock import LedgerLock, TurnQueue, places, try_flock
 from send_once.stores.lockbody import is_abandoned, lock_body
 
 HOLD_LOCK = """
@@ -45,6 +47,15 @@ for key in range(keys):
         os.write(fd, b"%d\\n" % key)
         os.close(fd)
     ledger.once(str(key), send)
+"""
+CLAIM = """
+import sys
+from send_once.moves import claimed
+from send_once.owner import new_mark
+from send_once.stores.file import FileStore
+store = FileStore(sys.argv[1], lock_timeout_seconds=60)
+print("ready", flush=True)
+store.claim(claimed(sys.argv[2], meta=None, mark=new_mark(), now_ms=1_790_510_400_000))
 """
 
 # A peer that keeps the reference's rules and nothing else: exclusive lock file, whole file read, one append.
@@ -304,6 +315,37 @@ with store._lock:
     os.kill(child, 0)
     assert FileStore(path, lock_timeout_seconds=5).claim(claim_of("k"))
     process.communicate(timeout=60)
+
+
+def test_processes_are_served_in_the_order_in_which_they_asked(path: Path) -> None:
+    path.touch()
+    keys = ["first", "second", "third"]
+    waiting = []
+    fd = os.open(path, os.O_RDWR)
+    with lock_of(path):
+        for place, key in enumerate(keys):
+            waiting.append(started(CLAIM, path, key))
+            while not place_is_taken(fd, place):
+                assert waiting[-1].poll() is None
+    for process in waiting:
+        go_and_wait(process)
+    os.close(fd)
+    assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == keys
+
+
+def test_nobody_goes_before_a_process_that_waits_though_the_lock_is_free(path: Path) -> None:
+    path.touch()
+    waiter, newcomer = (os.open(path, os.O_RDWR) for _ in range(2))
+    fcntl.fcntl(waiter, fcntl.F_OFD_SETLK, places(fcntl.F_WRLCK, 0, 1))
+    assert not try_flock(newcomer)
+    os.close(waiter)
+    assert try_flock(newcomer)
+    os.close(newcomer)
+
+
+def place_is_taken(fd: int, place: int) -> bool:
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, places(fcntl.F_WRLCK, place, 1))
+    return bytes(answer)[:2] != struct.pack("h", fcntl.F_UNLCK)
 
 
 def test_threads_are_served_in_the_order_in_which_they_asked() -> None:

@@ -126,11 +126,11 @@ def wait_for_flock(fd: int, deadline: float) -> bool:
 
 
 def _move_up(fd: int, place: int, deadline: float) -> bool:
-    wanted = _places(fcntl.F_WRLCK, place, 1)
+    wanted = places(fcntl.F_WRLCK, place, 1)
     if not _keep_trying(lambda: _set_places(fd, wanted), deadline):
         return False
     if place + 1 < PLACES:
-        _set_places(fd, _places(fcntl.F_UNLCK, place + 1, 1))
+        _set_places(fd, places(fcntl.F_UNLCK, place + 1, 1))
     return True
 
 
@@ -164,13 +164,13 @@ def _set_places(fd: int, wanted: bytes) -> bool:
     return True
 
 
-def _places(kind: int, first: int, count: int) -> bytes:
+def places(kind: int, first: int, count: int) -> bytes:
     """struct flock (fcntl(2)): type, whence, start, length, pid; "0q" pads it to its C size."""
     return struct.pack("@hhqqi0q", kind, os.SEEK_SET, _QUEUE_OFFSET + first, count, 0)
 
 
-_TAKE_ROW: Final = _places(fcntl.F_WRLCK, 0, PLACES)
-_LEAVE_ROW: Final = _places(fcntl.F_UNLCK, 0, PLACES)
+_TAKE_ROW: Final = places(fcntl.F_WRLCK, 0, PLACES)
+_LEAVE_ROW: Final = places(fcntl.F_UNLCK, 0, PLACES)
 
 
 class LedgerLock:
