@@ -17,72 +17,84 @@ import time
 from typing import Final
 
 from send_once.errors import StoreError
-from send_once.stores.filelock import TurnQueue, try_flock, wait_for_flock
+from send_once.stores.filelock import TurnQueue, somebody_waits, wait_for_flock
 
 _NOT_OURS_TO_WRITE: Final = (errno.EACCES, errno.EPERM)
 
 
 class FairQueue:
-    """Held by one thread of one process at a time. `path` is a file made for nothing else; it gets
-    the permissions of `like`, so that everyone who may write the database may also wait for it."""
+    """First a turn among the threads of this process, then, where others are waiting, a place among
+    the processes. `path` is a file made for nothing else; it gets the permissions of `like`, so
+    that everyone who may write the database may also wait for it."""
 
     def __init__(self, path: str, *, like: str) -> None:
         self._path, self._like = path, like
         self._turns = TurnQueue()
         self._holder = 0
+        self._standing = False
         self._fd = -1
 
-    def enter_at_once(self) -> bool:
-        """Enter if nobody is in and nobody waits."""
-        return self._enter(0.0, None)
+    def take_turn(self, deadline: float | None = None) -> bool:
+        """Wait for the other threads of this process until `deadline` (monotonic); without one, not at all."""
+        taken = self._turns.acquire(0.0 if deadline is None else max(0.0, deadline - time.monotonic()))
+        if taken:
+            self._holder = threading.get_ident()
+        return taken
 
-    def enter(self, deadline: float) -> bool:
-        """Wait, in turn, until `deadline` (monotonic). False if it was not to be had."""
-        return self._enter(max(0.0, deadline - time.monotonic()), deadline)
+    def is_mine(self) -> bool:
+        """Whether this thread has the turn."""
+        return self._holder == threading.get_ident()
+
+    def others_wait(self) -> bool:
+        """Whether another process stands in the queue: then it is not our turn yet."""
+        try:
+            return somebody_waits(self._file())
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def stand_in(self, deadline: float) -> bool:
+        """Wait for the other processes, in order, until `deadline`. Only while having the turn."""
+        try:
+            fd = self._file()
+            self._standing = True
+            if not wait_for_flock(fd, deadline):
+                self._standing = False
+        except BaseException as error:
+            self._close()
+            if isinstance(error, OSError):
+                raise self._unusable(error) from error
+            raise
+        return self._standing
 
     def leave(self) -> None:
-        """Let the next one in. Does nothing for a thread that is not in, so that it can stand in a
-        `finally` around `enter`: an interrupt may come between being let in and knowing it."""
-        if self._holder != threading.get_ident():
+        """Let the next one in. Does nothing for a thread that has no turn, so that it can stand in a
+        `finally` around taking it: an interrupt may come between having the turn and knowing it."""
+        if not self.is_mine():
             return
-        self._holder = 0
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            if self._standing:
+                self._standing = False
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
         except OSError:
             self._close()  # closing frees the lock too
         finally:
+            self._holder = 0
             self._turns.release()
 
     def close(self) -> None:
-        """Let go of the file, unless somebody is in."""
-        if self._turns.acquire(0.0):
-            self._close()
-            self._turns.release()
+        """Let go of the file. Only while having the turn."""
+        self._close()
 
-    def after_fork(self) -> None:
-        """In the child: forget the parent's place. Its lock stays the parent's, who shares the file."""
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's place. Its lock stays the parent's, who shares the open file."""
         self._turns = TurnQueue()
         self._holder = 0
         self._close()
 
-    def _enter(self, wait_seconds: float, deadline: float | None) -> bool:
-        if not self._turns.acquire(wait_seconds):
-            return False
-        try:
-            if self._fd < 0:
-                self._fd = self._open()
-            entered = try_flock(self._fd) or (deadline is not None and wait_for_flock(self._fd, deadline))
-            self._holder = threading.get_ident() if entered else 0
-        except BaseException as error:
-            self._holder = 0
-            self._close()
-            self._turns.release()
-            if isinstance(error, OSError):
-                raise StoreError(f"Could not wait in {self._path}: {error}. Nothing was written.") from error
-            raise
-        if not entered:
-            self._turns.release()
-        return entered
+    def _file(self) -> int:
+        if self._fd < 0:
+            self._fd = self._open()
+        return self._fd
 
     def _open(self) -> int:
         mode = os.stat(self._like).st_mode & 0o666
@@ -100,4 +112,7 @@ class FairQueue:
     def _close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd = -1
+        self._fd, self._standing = -1, False
+
+    def _unusable(self, error: OSError) -> StoreError:
+        return StoreError(f"Could not wait in {self._path}: {error}. Nothing was written.")

@@ -10,7 +10,6 @@ import os
 import random
 import sqlite3
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, get_args
 
@@ -18,7 +17,6 @@ from send_once.entry import Entry, Status
 from send_once.errors import InvalidInputError, LockTimeoutError, StoreError
 from send_once.stores import statements
 from send_once.stores.base import Pair, require_encodable_key
-from send_once.stores.fairqueue import FairQueue
 from send_once.stores.sqlitefile import (
     Connection,
     DatabaseFile,
@@ -31,7 +29,7 @@ from send_once.stores.sqlitefile import (
 
 T = TypeVar("T")
 
-_RETRY_SECONDS_MAX: Final = 0.02
+_LOOK_AGAIN_SECONDS: Final = (0.0001, 0.002)
 
 
 class SQLiteStore:
@@ -74,10 +72,7 @@ class SQLiteStore:
         self._update = statements.statement(statements.UPDATE, table, "question").sql
         self._get = statements.statement(statements.GET, table, "question").sql
         require_place(self.path)
-        real = os.path.realpath(self.path)
         self._database = DatabaseFile(self.path, table=table, synchronous=synchronous, create=create)
-        self._queue = FairQueue(real + "-queue", like=real)
-        _stores.add(self)
         self._read(lambda _connection: None)
 
     def claim(self, entry: Entry) -> bool:
@@ -86,8 +81,7 @@ class SQLiteStore:
         return self._write(lambda connection: connection.execute(self._insert, row).rowcount == 1)
 
     def claim_or_get(self, entry: Entry) -> bool | Entry:
-        """`claim`; where it is refused, the entry in the way. A key that is there already is seen
-        without waiting for those who write."""
+        """`claim`; where it is refused, the entry in the way."""
         require_encodable_key(entry.key, store_name="SQLiteStore")
         row = statements.row_of(entry)
 
@@ -127,9 +121,8 @@ class SQLiteStore:
         return [self._parsed(text) for (text,) in rows]
 
     def close(self) -> None:
-        """Close the connections that nobody uses now. The store opens new ones when it is used again."""
+        """Close the connections that nobody is using now. Using the store again opens new ones."""
         self._database.close()
-        self._queue.close()
 
     def _entry_of(self, connection: Connection, key: str) -> Entry | None:
         row = connection.execute(self._get, (key,)).fetchone()
@@ -145,37 +138,61 @@ class SQLiteStore:
         return entry
 
     def _read(self, work: Callable[[Connection], T]) -> T:
-        return self._retried(work, time.monotonic() + self._timeout_seconds)
+        return self._waited_for(lambda: self._look(work), time.monotonic() + self._timeout_seconds)
 
     def _write(self, work: Callable[[Connection], T], glance: Callable[[Connection], T | None] | None = None) -> T:
-        """Do `work` in turn. Where there is a queue, first `glance`: it may answer without waiting."""
-        queue = self._queue
+        """Do `work` in turn: at once where nobody else is writing or waiting, else from the queue.
+
+        Where there is a wait, `glance` first: a key that is there already is seen without waiting.
+        """
+        queue = self._database.queue
         deadline = time.monotonic() + self._timeout_seconds
+        seen: T | None = None
         try:
-            if not queue.enter_at_once():
-                seen = self._retried(glance, deadline) if glance is not None else None
+            if not queue.take_turn():
+                seen = self._read(glance) if glance is not None else None
                 if seen is not None:
                     return seen
-                if not queue.enter(deadline):
+                if not queue.take_turn(deadline):
                     raise self._timeout()
-            return self._retried(work, deadline)
+            if not queue.others_wait():
+                try:
+                    return self._change(work)
+                except sqlite3.Error as error:
+                    self._raise_unless_busy(error)
+            seen = self._read(glance) if glance is not None else None
+            if seen is not None:
+                return seen
+            if not queue.stand_in(deadline):
+                raise self._timeout()
+            return self._waited_for(lambda: self._change(work), deadline)
         finally:
             queue.leave()
 
-    def _retried(self, work: Callable[[Connection], T], deadline: float) -> T:
-        """Until SQLite's own lock is free: the reference and other programs do not stand in our queue."""
+    def _waited_for(self, attempt: Callable[[], T], deadline: float) -> T:
+        """Look again until SQLite's own lock is free: the reference and other programs do not stand in
+        our queue. Only the first of the queue comes here, so that looking often costs little."""
         while True:
             try:
-                return self._once(work)
+                return attempt()
             except sqlite3.Error as error:
-                if not is_busy(error):
-                    raise explained(error, self.path) from error
+                self._raise_unless_busy(error)
                 if time.monotonic() >= deadline:
                     raise self._timeout() from error
-            time.sleep(random.uniform(0, _RETRY_SECONDS_MAX))  # noqa: S311  # jitter is no secret
+            time.sleep(random.uniform(*_LOOK_AGAIN_SECONDS))  # noqa: S311  # jitter is no secret
 
-    def _once(self, work: Callable[[Connection], T]) -> T:
-        """A connection that saw any error or interrupt is closed: no transaction is ever left open."""
+    def _change(self, work: Callable[[Connection], T]) -> T:
+        """A connection that saw an error or interrupt is closed: no transaction is ever left open. But
+        busy means that none was begun."""
+        connection = self._database.writer()
+        try:
+            return work(connection)
+        except BaseException as error:
+            if not is_busy(error) or connection.in_transaction:
+                self._database.drop_writer()
+            raise
+
+    def _look(self, work: Callable[[Connection], T]) -> T:
         connection = self._database.lend()
         try:
             result = work(connection)
@@ -184,6 +201,10 @@ class SQLiteStore:
             raise
         self._database.give_back(connection)
         return result
+
+    def _raise_unless_busy(self, error: sqlite3.Error) -> None:
+        if not is_busy(error):
+            raise explained(error, self.path) from error
 
     def _timeout(self) -> LockTimeoutError:
         return LockTimeoutError(
@@ -198,14 +219,3 @@ def _together(connection: Connection, sql: str, parameters: Sequence[Sequence[st
     applied = [connection.execute(sql, values).rowcount == 1 for values in parameters]
     connection.execute("COMMIT")
     return applied
-
-
-_stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for store in list(_stores):
-        store._queue.after_fork()  # noqa: SLF001  # the queue's file is shared with the parent
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

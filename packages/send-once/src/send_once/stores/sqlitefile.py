@@ -22,12 +22,10 @@ from typing import Final, Literal
 
 from send_once.errors import InvalidInputError, NotALedgerError, StoreError, UnsafeStoreError
 from send_once.stores import statements
-from send_once.stores.damage import sync_directory
+from send_once.stores.fairqueue import FairQueue
+from send_once.stores.files import sync_directory
 
 Synchronous = Literal["FULL", "EXTRA"]
-
-BUSY_TIMEOUT_SECONDS: Final = 0.25
-"""How long SQLite itself looks again before the store decides whether to go on waiting."""
 
 FORK_WAIT_SECONDS: Final = 5.0
 """How long a fork waits for other threads to finish their statement."""
@@ -49,72 +47,84 @@ class Connection(sqlite3.Connection):
 
 
 class DatabaseFile:
-    """`lend` and `give_back` connections to the database at `path`."""
+    """The connections to the database at `path`, and the queue of those who write to it.
+
+    Every connection leads to the file that the path names now: a claim written into a file that was
+    replaced or removed would be seen by nobody. Where opening fails, sqlite3.Error is raised, also
+    for a database that is busy.
+    """
 
     def __init__(self, path: str, *, table: str, synchronous: Synchronous, create: bool) -> None:
         self.path = path
+        real = os.path.realpath(path)
+        self.queue = FairQueue(real + "-queue", like=real)
         self._table, self._synchronous, self._create = table, synchronous, create
+        self._writer: Connection | None = None
         self._free: list[Connection] = []
         self._lent: dict[Connection, int] = {}
         self._gate = threading.Lock()
-        self._gate_held = False
+        self._known = _NOWHERE
+        self._still_for_fork = False
         self._forked_open = False
         self._inherited: list[Connection] = []
-        self._known = _NOWHERE
         _databases.add(self)
 
-    def lend(self) -> Connection:
-        """A connection for this thread alone. It leads to the file that the path names now: a
-        claim written into a file that was replaced or removed would be seen by nobody.
+    def writer(self) -> Connection:
+        """The connection for writing. Only while having the turn in the queue."""
+        writer = self._writer
+        if writer is None or writer.identity != _identity(self.path):
+            self.drop_writer()
+            with self._gate:
+                writer = self._writer = self._open()
+        return writer
 
-        Raises sqlite3.Error where opening fails, busy included."""
-        if self._forked_open:
-            raise _forked_while_open(self.path)
+    def drop_writer(self) -> None:
+        """After an error: closing rolls back whatever may still be open."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def lend(self) -> Connection:
+        """A connection for reading, for this thread alone, until it is given back or discarded."""
         with self._gate:
             connection = self._free.pop() if self._free else None
             if connection is None or connection.identity != _identity(self.path):
                 if connection is not None:
                     connection.close()
-                    self._close_free()
                 connection = self._open()
             self._lent[connection] = threading.get_ident()
         return connection
 
     def give_back(self, connection: Connection) -> None:
         """After a statement that ended as it should."""
-        if self._lent.pop(connection, None) is None:
-            return
+        del self._lent[connection]
         self._free.append(connection)
 
     def discard(self, connection: Connection) -> None:
-        """After anything else: closing rolls back whatever may still be open."""
-        self._lent.pop(connection, None)
+        """After anything else."""
+        del self._lent[connection]
         connection.close()
 
     def close(self) -> None:
+        """Close what nobody is using now."""
+        if self.queue.take_turn():
+            try:
+                self.drop_writer()
+                self.queue.close()
+            finally:
+                self.queue.leave()
         with self._gate:
             self._close_free()
 
-    def _look(self) -> tuple[int, int]:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            if self._known == (-1, -1) and self._create:
-                with self._gate:
-                    if not os.path.exists(self.path):
-                        self._free.append(self._open())
-                found = os.stat(self.path)
-            else:
-                raise StoreError(self._missing()) from None
-        return found.st_dev, found.st_ino
-
     def _open(self) -> Connection:
+        if self._forked_open:
+            raise _forked_while_open(self.path)
         if not (os.path.exists(self.path) or (self._create and self._known == _NOWHERE)):
             raise StoreError(self._missing())
         require_place(self.path)
         connection = sqlite3.connect(
             self.path,
-            timeout=BUSY_TIMEOUT_SECONDS,
+            timeout=0,  # who waits, and how long, is the store's affair
             isolation_level=None,
             check_same_thread=False,
             factory=Connection,
@@ -149,29 +159,37 @@ class DatabaseFile:
             self._free.pop().close()
 
     def before_fork(self) -> None:
-        """Close every connection, once the other threads have given theirs back. New ones wait."""
+        """Close every connection, once the other threads have ended their statements. New ones wait."""
         deadline = time.monotonic() + FORK_WAIT_SECONDS
-        self._gate_held = self._gate.acquire(timeout=FORK_WAIT_SECONDS)
-        if not self._gate_held:
-            return
         # A statement of this very thread cannot end before the fork does (it forks in a signal handler).
-        while any(owner != threading.get_ident() for owner in list(self._lent.values())):
-            if time.monotonic() > deadline:
-                break
+        mine = self.queue.is_mine()
+        if mine or not self.queue.take_turn(deadline):
+            self._still_for_fork = False
+            return
+        self._still_for_fork = self._gate.acquire(timeout=FORK_WAIT_SECONDS)
+        if not self._still_for_fork:
+            self.queue.leave()
+            return
+        while self._lent and threading.get_ident() not in self._lent.values() and time.monotonic() < deadline:
             time.sleep(0.001)
+        self.drop_writer()
         self._close_free()
 
     def after_fork_in_parent(self) -> None:
-        if self._gate_held:
-            self._gate_held = False
+        if self._still_for_fork:
+            self._still_for_fork = False
             self._gate.release()
+            self.queue.leave()
 
     def after_fork_in_child(self) -> None:
         # What could not be closed must never be touched here, not even to close it: closing would act
         # on locks that are the parent's. Kept, so that it is not finalized either.
-        self._inherited = [*self._inherited, *self._free, *self._lent]
-        self._forked_open = self._forked_open or bool(self._inherited) or not self._gate_held
-        self._free, self._lent, self._gate, self._gate_held = [], {}, threading.Lock(), False
+        writer = [] if self._writer is None else [self._writer]
+        self._inherited += [*writer, *self._free, *self._lent]
+        self._forked_open = self._forked_open or bool(self._inherited) or not self._still_for_fork
+        self._writer, self._free, self._lent = None, [], {}
+        self._gate, self._still_for_fork = threading.Lock(), False
+        self.queue.after_fork_in_child()
 
 
 _databases: weakref.WeakSet[DatabaseFile] = weakref.WeakSet()
@@ -266,7 +284,7 @@ def explained(error: sqlite3.Error, path: str) -> StoreError:
     return StoreError(f"SQLite could not do this in {path}: {error}.")
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: BaseException) -> bool:
     """Whether someone else held the database's lock: then nothing was written."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
