@@ -7,6 +7,7 @@ lets people resolve. It keeps what really happened: which attempts' send ran, an
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -79,12 +80,13 @@ class World:
 
     def advance(self, caller: Caller, *, fault: FaultMoment = "no", ending: Ending = "accepted") -> None:
         """Perform the caller's step and hand it the answer, or the error."""
+        script = caller.script
         try:
             answer = self._perform(caller, fault, ending)
         except (StoreFault, SendOnceError, RejectedSendError, UncertainSendError) as error:
-            self._resume(caller, lambda: caller.script.throw(error))
+            self._resume(caller, functools.partial(script.throw, error))
         else:
-            self._resume(caller, lambda: caller.script.send(answer))
+            self._resume(caller, functools.partial(script.send, answer))
 
     def crash(self, caller: Caller) -> None:
         """The caller's process dies where it stands."""
