@@ -23,13 +23,13 @@ check: $(READY)  ## style, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packages/send-once/tests/typing_api.py
 	$(BIN)/lint-imports
 
 bench: $(READY)  ## the figures we quote, as ratios taken in one run; writes build/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY)  ## build the documentation into site/
+	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
 
 serve-docs: $(READY)  ## the documentation on a local address

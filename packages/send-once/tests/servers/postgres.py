@@ -20,7 +20,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from servers.ports import free_port
 
 BINARIES_VARIABLE = "SEND_ONCE_TEST_PG_BIN"
 DEBIAN = Path("/usr/lib/postgresql")
@@ -137,7 +138,7 @@ class Postgres:
         self.log_path = folder / "log"
         self.account = account
         self.binaries = usable_binaries(binaries, account, folder)
-        self.port = _free_port()
+        self.port = free_port()
         self._keeper: subprocess.Popen[str] | None = None
         self.pid = 0
 
@@ -271,12 +272,6 @@ def _end_server_of(data: Path) -> None:
         return
     if str(data).encode() in command:
         os.kill(pid, signal.SIGQUIT)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="session")
