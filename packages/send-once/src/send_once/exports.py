@@ -26,7 +26,7 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 def as_json_lines(entries: Iterable[Entry]) -> Iterator[str]:
     """Each entry's text as stored: the result is a ledger file itself, one line a key."""
-    return (printable(entry.text) + "\n" for entry in entries)
+    return (printable(_on_one_line(entry)) + "\n" for entry in entries)
 
 
 def as_csv(entries: Iterable[Entry]) -> Iterator[str]:
@@ -83,6 +83,14 @@ def read_rows(text: str, *, name: str) -> list[dict[str, str]]:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         return [_flat(_json(line, number, name), number, name) for number, line in lines]
     return _csv_rows(text, name)
+
+
+def _on_one_line(entry: Entry) -> str:
+    """A row of a table may have been laid out over several lines."""
+    text = entry.text
+    if "\n" in text or "\r" in text:
+        return jsontext.stringify(entry.to_json(), where="entry", infinity_as_null=True)
+    return text
 
 
 def _csv_rows(text: str, name: str) -> list[dict[str, str]]:

@@ -92,7 +92,8 @@ class Stream(Protocol):
 class Console:
     """Standard output and error. UTF-8 in any locale."""
 
-    def __init__(self, stdout: Stream, stderr: Stream, env: Mapping[str, str]) -> None:
+    def __init__(self, stdout: Stream | None, stderr: Stream | None, env: Mapping[str, str]) -> None:
+        """A stream that is None (closed by whoever started the program) swallows what is written."""
         self._stdout, self._stderr = stdout, stderr
         self.env = env
 
@@ -121,7 +122,9 @@ class Console:
             os.close(nowhere)
 
 
-def _write(stream: Stream, text: str) -> None:
+def _write(stream: Stream | None, text: str) -> None:
+    if stream is None:
+        return
     raw = getattr(stream, "buffer", None)
     if raw is None:
         stream.write(printable(text))

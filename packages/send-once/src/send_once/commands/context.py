@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from send_once.commands.arguments import Parsed, UsageError
 from send_once.durations import parse_duration
+from send_once.entry import Status
 from send_once.errors import InvalidInputError
-from send_once.terminal import Console, Paint
+from send_once.terminal import Console, Paint, harmless
 
 OK, UNRESOLVED, UNUSABLE = 0, 1, 2
 """Exit codes: all well; something is unresolved or was not done; bad usage, or cannot be read."""
@@ -54,6 +55,13 @@ class Invocation:
             return parse_duration(parse_duration(default if text is None else text))
         except InvalidInputError as error:
             raise Refusal(f"--{name}: {error}", UNUSABLE) from None
+
+    def status(self) -> Status | None:
+        """What --status names, if it was given."""
+        text = self.parsed.get("status")
+        if text is None or text in tuple(Status):
+            return None if text is None else Status(text)
+        raise Refusal(f"--status must be pending, sent or failed, got {harmless(text)}.", UNUSABLE)
 
     def by(self) -> str:
         """Who acts: --by, or the user the process runs as."""

@@ -21,9 +21,9 @@ def existing(address: str) -> Address:
 
 
 @contextmanager
-def opened(address: Address, *, read_only: bool) -> Iterator[Store]:
+def opened(address: Address, *, read_only: bool, create: bool = False) -> Iterator[Store]:
     """The store, closed afterwards."""
-    store = open_address(address, read_only=read_only)
+    store = open_address(address, read_only=read_only, create=create)
     try:
         yield store
     finally:

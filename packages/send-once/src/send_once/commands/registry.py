@@ -81,7 +81,84 @@ COMMANDS: Final = (
             Option("provider-id-column", "the column with the provider's id", "COLUMN"),
             DRY_RUN,
         ),
-        'send-once resolve sends.jsonl welcome:ana sent --by ana --note "provider log, 14:02"',
+        'send-once resolve sends.jsonl welcome:ana sent --by ana --note "seen in log"',
+    ),
+    Command(
+        "show",
+        "LEDGER KEY",
+        "everything about one key",
+        "Exit code 1: there is no such key.",
+        (JSON,),
+        "send-once show sends.jsonl welcome:ana",
+    ),
+    Command(
+        "history",
+        "LEDGER KEY",
+        "what one key was, and when",
+        "A file keeps every state; a database keeps the last one and a short record of earlier attempts.",
+        (JSON,),
+        "send-once history sends.jsonl welcome:ana",
+    ),
+    Command(
+        "list",
+        "LEDGER",
+        "entries, one line each, by claim time",
+        "",
+        (STATUS, OLDER_THAN, Option("limit", "at most N", "N"), JSON),
+        "send-once list sends.jsonl --status failed --limit 20",
+        module="listing",
+    ),
+    Command("stats", "LEDGER", "counts", "", (JSON,), "send-once stats sends.jsonl"),
+    Command(
+        "export",
+        "LEDGER",
+        "entries as JSON Lines or CSV, to standard output",
+        "JSON Lines are the entries as they are stored, and a ledger file themselves. CSV is for spreadsheets: a text "
+        "they would take for a formula gets an apostrophe before it.",
+        (Option("format", "jsonl (the default) or csv", "FORMAT"), STATUS, OLDER_THAN),
+        "send-once export sends.jsonl --format csv --status pending > pending.csv",
+    ),
+    Command(
+        "import",
+        "LEDGER SOURCE",
+        "copy entries from another ledger; never overwrites",
+        "SOURCE is an exported file or any ledger. Only keys that LEDGER does not hold are inserted, as they are; it "
+        "is made if it is missing. Exit code 1: a key is sent there and not here, so that a call here may send it "
+        "again.",
+        (DRY_RUN, JSON),
+        "send-once import sqlite:sends.db sends.jsonl --dry-run",
+        module="importing",
+    ),
+    Command(
+        "compact",
+        "LEDGER",
+        "make a ledger file small; no key is forgotten",
+        "What was sent shrinks to a line that still refuses a second send. Pending and failed entries stay whole. The "
+        "old file is kept beside the new one.",
+        (YES, Option("older-than", "shrink only what was settled at least so long ago", "DURATION"), JSON),
+        "send-once compact sends.jsonl --older-than 90d --yes",
+    ),
+    Command(
+        "doctor",
+        "LEDGER",
+        "is the ledger sound: damage, locks, settings",
+        "Exit code 0: sound. 1: something needs a person. New claims are refused over damaged lines until someone, "
+        "having looked at them here, accepts them.",
+        (
+            Option("accept-damage", "record that --by has seen every damaged line; claims go on"),
+            Option("by", "who has looked", "NAME"),
+            NOTE,
+            JSON,
+        ),
+        "send-once doctor sends.jsonl",
+    ),
+    Command(
+        "explain",
+        "CODE",
+        "what an error code or an outcome means, and what to do",
+        "Without a code: all of them.",
+        (JSON,),
+        "send-once explain lock_timeout",
     ),
 )
 

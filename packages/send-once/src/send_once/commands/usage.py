@@ -12,7 +12,8 @@ from send_once.terminal import COLUMNS
 
 LEDGERS: Final = """\
 A LEDGER is a file (sends.jsonl) or an address: file:sends.jsonl,
-sqlite:sends.db, sqlite:sends.db?table=NAME, postgresql://user@host/db?table=NAME"""
+sqlite:sends.db, postgresql://user@host/db. ?table=NAME at the end of a
+database's address names another table than send_once."""
 
 EXIT_CODES: Final = """\
 Exit codes: 0 all well, 1 something is unresolved or was not done, 2 bad usage
@@ -23,7 +24,7 @@ def overview() -> str:
     """The help of `send-once` itself."""
     return (
         "Usage: send-once COMMAND LEDGER ...\n\n"
-        + _columns([(command.name, command.summary) for command in COMMANDS])
+        + columns([(command.name, command.summary) for command in COMMANDS])
         + "\n\nsend-once COMMAND --help says more about one command.\n\n"
         + f"{LEDGERS}\n\n{EXIT_CODES}\n"
     )
@@ -34,7 +35,7 @@ def of_command(command: Command) -> str:
     parts = [
         f"Usage: send-once {command.name} {command.arguments} [options]".replace("  ", " "),
         _filled(f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".strip()),
-        _columns([(_shown(option), option.help) for option in _visible((*command.options, *EVERYWHERE))]),
+        columns([(_shown(option), option.help) for option in _visible((*command.options, *EVERYWHERE))]),
         f"Example:\n  {command.example}",
     ]
     return "\n\n".join([*parts, *([LEDGERS] if command.arguments.startswith("LEDGER") else [])]) + "\n"
@@ -49,7 +50,8 @@ def _shown(option: Option) -> str:
     return f"--{option.name}{value}"
 
 
-def _columns(rows: Sequence[tuple[str, str]]) -> str:
+def columns(rows: Sequence[tuple[str, str]]) -> str:
+    """Two columns, the right one wrapped beside the left."""
     width = max(len(left) for left, _ in rows)
     return "\n".join(
         textwrap.fill(

@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from send_once.errors import InvalidInputError, StoreError
 from send_once.stores.base import Store
@@ -34,7 +34,7 @@ class Address:
     password). `shown` is what may be printed."""
 
     kind: Kind
-    target: str
+    target: str = field(repr=False)
     table: str
     shown: str
 
@@ -75,16 +75,16 @@ def open_store(address: str, *, read_only: bool = False) -> Store:
     found = parse_address(address)
     if read_only and not found.exists():
         raise StoreError(f"No such ledger: {found.shown}")
-    return open_address(found, read_only=read_only)
+    return open_address(found, read_only=read_only, create=not read_only)
 
 
-def open_address(address: Address, *, read_only: bool = False) -> Store:
+def open_address(address: Address, *, read_only: bool, create: bool) -> Store:
     """The store at a parsed address. Drivers are loaded here, and only the one that is needed."""
     match address.kind:
         case "file":
             from send_once.stores.file import FileStore
 
-            return FileStore(address.target, create=not read_only)
+            return FileStore(address.target, create=create)
         case "sqlite" if read_only:
             from send_once.stores.readonly import ReadOnlySQLite
 
@@ -92,7 +92,7 @@ def open_address(address: Address, *, read_only: bool = False) -> Store:
         case "sqlite":
             from send_once.stores.sqlite import SQLiteStore
 
-            return SQLiteStore(address.target, table=address.table)
+            return SQLiteStore(address.target, table=address.table, create=create)
         case "postgres":
             from send_once.stores.postgres import PostgresStore
 
@@ -126,10 +126,10 @@ def _table_of(query: str, address: str) -> str:
 
 def _postgres(address: str) -> Address:
     parts = urlsplit(address)
-    parameters = parse_qsl(parts.query, keep_blank_values=True)
-    tables = [value for name, value in parameters if name == "table"]
-    rest = urlencode([(name, value) for name, value in parameters if name != "table"])
-    # The driver knows both schemes; one spelling makes what is printed predictable.
+    parameters = [pair.partition("=") for pair in parts.query.split("&") if pair]
+    tables = [unquote(value) for name, _, value in parameters if name == "table"]
+    # The others as they stand: the driver has its own rules for escapes.
+    rest = "&".join("".join(parameter) for parameter in parameters if parameter[0] != "table")
     target = urlunsplit(parts._replace(scheme="postgresql", query=rest))
     return Address("postgres", target, tables[-1] if tables else DEFAULT_TABLE, _without_password(address))
 

@@ -1,28 +1,25 @@
-"""A database ledger that is only looked at: nothing is created, upgraded or written."""
+"""A database ledger that is only looked at: nothing in it is created, upgraded or written."""
 
 from __future__ import annotations
 
-import re
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Final
 from urllib.parse import quote
 
 from send_once.entry import Entry, Status
-from send_once.errors import InvalidInputError, NotALedgerError, StoreError
-
-_TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?\Z")
+from send_once.errors import NotALedgerError, StoreError
+from send_once.stores import statements
 
 
 class ReadOnlySQLite:
-    """The table of a SQLite database, opened for reading (`mode=ro`, SQLite's URI file names). Each
-    call opens the file, and sees what is committed by then."""
+    """The table of an existing SQLite database, for reading. Each call opens the file, and sees what is
+    committed by then."""
 
     def __init__(self, path: str, *, table: str = "send_once") -> None:
-        if not _TABLE.match(table):
-            raise InvalidInputError(f"Not a table name: {table!r}.", field="table")
-        self._path, self._table = path, table
+        self._path = path
+        self._table = statements.require_table(table, store_name="SQLiteStore", with_schema=False)
 
     def claim(self, entry: Entry) -> bool:
         raise StoreError(f"{self._path} was opened for reading; {entry.key} cannot be claimed in it.")
@@ -35,9 +32,10 @@ class ReadOnlySQLite:
         return found[0] if found else None
 
     def list(self, status: Status | None = None) -> Sequence[Entry]:
+        # rowid: the order of arrival, where claim times are equal.
         if status is None:
-            return self._entries(" ORDER BY claimed_at", ())
-        return self._entries(" WHERE status = ? ORDER BY claimed_at", (status.value,))
+            return self._entries(" ORDER BY claimed_at, rowid", ())
+        return self._entries(" WHERE status = ? ORDER BY claimed_at, rowid", (status.value,))
 
     def pragma(self, name: str) -> Sequence[str]:
         """The rows a pragma without an argument answers, each as text."""
@@ -45,8 +43,13 @@ class ReadOnlySQLite:
 
     def rows(self, sql: str, parameters: tuple[str, ...]) -> Sequence[tuple[object, ...]]:
         """What a reading statement answers; StoreError with the remedy where it cannot be read."""
+        # A connection that may not write leaves its log files behind, perhaps with an owner that keeps
+        # the ledger's own processes out; one that may removes them when it closes.
+        mode = "rw" if os.access(self._path, os.W_OK) else "ro"
+        address = f"file:{quote(os.path.abspath(self._path))}?mode={mode}"
         try:
-            with closing(sqlite3.connect(f"file:{quote(self._path)}?mode=ro", uri=True, timeout=10)) as connection:
+            with closing(sqlite3.connect(address, uri=True, timeout=10)) as connection:
+                connection.execute("PRAGMA query_only=ON")
                 return connection.execute(sql, parameters).fetchall()
         except sqlite3.DatabaseError as error:
             raise _explained(self._path, self._table, error) from error
