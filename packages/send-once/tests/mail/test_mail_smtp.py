@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import pickle
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from mail.samples import FROM, TO, message, sender
 from send_once import certainty_of
 from send_once.mail import SMTPFailure, SMTPRejectedError, SMTPRetryLaterError, SMTPSender, SMTPUncertainError, Stage
-from servers.smtp_acts import Call, Drop, Say, SayLate, Silent
+from servers.smtp_acts import Call, Drop, Say, SayLate, Trickle
 from servers.smtp_server import SMTPServer, smtp_server
 
 BIG_LINE = "x" * 900 + "\n"
@@ -41,13 +43,11 @@ def test_a_slow_but_steady_reply_to_the_dot_is_waited_for() -> None:
 
 
 def test_a_reply_that_trickles_in_is_not_waited_for_beyond_the_limit() -> None:
-    """Each octet comes in time, the reply as a whole never does."""
-    with (
-        smtp_server(dot=[Say(raw=b"250-", accept=True), Silent()]) as server,
-        pytest.raises(SMTPUncertainError) as caught,
-    ):
+    """Each line comes in time, the reply as a whole does not."""
+    trickle = Trickle(lines=100, pause_seconds=0.05, accept=True)
+    with smtp_server(dot=trickle) as server, pytest.raises(SMTPUncertainError, match="Timeout") as caught:
         sender(server.port, final_reply_timeout_seconds=0.5).send(message(), to=TO)
-    assert caught.value.stage in (Stage.BODY_STARTED, Stage.DOT_SENT)
+    assert caught.value.stage is Stage.DOT_SENT
 
 
 def test_a_connection_nobody_accepts_is_given_up_within_its_limit() -> None:
@@ -197,18 +197,50 @@ def test_the_empty_return_path_is_sent_as_such() -> None:
     assert server.commands[1].startswith("MAIL FROM:<>")
 
 
-def test_a_stopped_program_is_not_taken_for_a_failed_send() -> None:
-    """KeyboardInterrupt passes, so that the entry stays pending, and the connection is closed without a word."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+@contextlib.contextmanager
+def signal_raises(error: BaseException) -> Iterator[Call]:
+    """An act that interrupts the client by a signal whose handler raises `error`."""
+
+    def handler(_number: int, _frame: object) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGUSR1, handler)
     try:
-        interrupt = Call(lambda: os.kill(os.getpid(), signal.SIGINT), accept=True)
-        with smtp_server(dot=interrupt) as server, pytest.raises(KeyboardInterrupt):
+        yield Call(lambda: os.kill(os.getpid(), signal.SIGUSR1), accept=True)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
+def test_a_stopped_program_is_not_taken_for_a_failed_send(error: BaseException) -> None:
+    """What stops a program passes, so that the entry stays pending; the connection is closed without a word."""
+    with signal_raises(error) as act, smtp_server(dot=act) as server:
+        with pytest.raises(type(error)):
             sender(server.port).send(message(), to=TO)
         server.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert "QUIT" not in server.verbs
+    assert b"QUIT" not in server.wire
     assert len(server.accepted) == 1
+
+
+class SoftTimeLimitError(Exception):
+    """As task queues raise it inside whatever their task is doing."""
+
+
+def test_an_exception_nobody_foresaw_after_the_body_began_is_uncertain() -> None:
+    """Left as it is, the ledger would take it for a definite no."""
+    with signal_raises(SoftTimeLimitError("time is up")) as act, smtp_server(dot=act) as server:
+        with pytest.raises(SMTPUncertainError, match="time is up") as caught:
+            sender(server.port).send(message(), to=TO)
+    assert caught.value.stage in (Stage.BODY_STARTED, Stage.DOT_SENT)  # the signal may come within the last write
+    assert isinstance(caught.value.__cause__, SoftTimeLimitError)
+
+
+def test_an_exception_nobody_foresaw_before_the_body_passes_as_it_is() -> None:
+    with signal_raises(SoftTimeLimitError("time is up")) as act, smtp_server(rcpt=act) as server:
+        with pytest.raises(SoftTimeLimitError):
+            sender(server.port).send(message(), to=TO)
+        server.join()
+    assert "DATA" not in server.verbs
 
 
 @pytest.mark.parametrize("act", [Say("550-5.1.1 no\r\n550 5.1.1 such"), Say("450 4.2.0 wait 90s"), Drop()])

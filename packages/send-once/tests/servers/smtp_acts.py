@@ -47,6 +47,15 @@ class SayLate:
 
 
 @dataclass(frozen=True)
+class Trickle:
+    """A reply of so many lines, each `pause_seconds` after the one before."""
+
+    lines: int
+    pause_seconds: float
+    accept: bool = False
+
+
+@dataclass(frozen=True)
 class DropAfter:
     """At "body": read this many octets of it, then close."""
 
@@ -65,10 +74,10 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class Call:
-    """Do something, then say nothing more."""
+    """Do something, then say nothing more and read on until the client has closed."""
 
     what: Callable[[], None]
     accept: bool = False
 
 
-Act = Call | Say | SayInPackets | Drop | Silent | SayLate | DropAfter | Interrupt
+Act = Call | Say | SayInPackets | Drop | Silent | SayLate | DropAfter | Interrupt | Trickle

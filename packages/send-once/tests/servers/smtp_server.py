@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from servers.smtp_acts import Act, Call, Drop, DropAfter, Interrupt, Say, SayInPackets, SayLate, Silent
+from servers.smtp_acts import Act, Call, Drop, DropAfter, Interrupt, Say, SayInPackets, SayLate, Silent, Trickle
 
 WAIT_SECONDS_MAX = 30.0
 """So that a broken test ends; no test waits that long."""
@@ -295,8 +295,13 @@ class _Session:
                 raise _GoneError
             case Call(what=what):
                 what()
-                self.wait_for_release_or_end()
-                raise _GoneError
+                while True:
+                    self.receive()
+            case Trickle(lines=lines, pause_seconds=pause_seconds):
+                for _ in range(lines - 1):
+                    self.say("250-wait")
+                    self.server._released.wait(pause_seconds)
+                self.say("250 done")
             case SayLate(text=text):
                 self.server._released.wait(WAIT_SECONDS_MAX)
                 self.say(text)

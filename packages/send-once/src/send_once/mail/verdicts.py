@@ -134,4 +134,6 @@ def _what_broke(error: Exception) -> str:
         return "Timeout"
     if isinstance(error, MalformedReplyError):
         return f"Unreadable reply ({error})"
-    return f"Connection lost ({str(error) or type(error).__name__})"
+    if isinstance(error, OSError):
+        return f"Connection lost ({str(error) or type(error).__name__})"
+    return f"Interrupted ({type(error).__name__}: {error})"
