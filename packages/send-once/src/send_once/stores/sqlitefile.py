@@ -44,6 +44,11 @@ class Connection(sqlite3.Connection):
     """A connection that knows which file it leads to."""
 
     identity: tuple[int, int] = _NOWHERE
+    pid = -1
+
+    def __del__(self) -> None:
+        if self.pid == os.getpid():
+            self.close()
 
 
 class DatabaseFile:
@@ -129,6 +134,7 @@ class DatabaseFile:
             check_same_thread=False,
             factory=Connection,
         )
+        connection.pid = os.getpid()
         try:
             self._verify(connection)
         except BaseException:
