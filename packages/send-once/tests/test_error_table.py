@@ -21,7 +21,7 @@ def all_errors(kind: type[SendOnceError] = SendOnceError) -> Iterator[type[SendO
 
 
 def test_every_error_and_outcome_has_a_row_and_every_row_a_use() -> None:
-    errors = {kind.code for kind in all_errors()} | {"os_error"}
+    errors = {kind.code for kind in all_errors()} | {"os_error", "missing_driver"}
     returned = (*get_args(ClaimOutcome), *get_args(DispatchOutcome))
     outcomes = {(getattr(kind, "__origin__", None) or kind).outcome for kind in returned}
     assert {row.code for row in TABLE if row.kind == "error"} == errors

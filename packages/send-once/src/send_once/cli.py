@@ -78,6 +78,8 @@ def _run_command(command: Command, call: Invocation) -> int:
         return refusal.exit_code
     except SendOnceError as error:
         return _failed(call, error.code, str(error))
+    except ImportError as error:
+        return _failed(call, "missing_driver", str(error))
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
@@ -87,7 +89,7 @@ def _run_command(command: Command, call: Invocation) -> int:
 def _failed(call: Invocation, code: str, message: str) -> int:
     if call.json:
         call.console.out(json_text({"error": {"code": code, "message": message}}))
-    call.console.err(f"Error: {harmless(message)} [{code}]\n")
+    call.console.err(f"Error: {harmless(' '.join(message.split()))} [{code}]\n")
     return UNUSABLE
 
 

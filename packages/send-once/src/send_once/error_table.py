@@ -167,6 +167,12 @@ TABLE: Final = (
         "Check the path, or the table's name in the address.",
     ),
     _error(
+        "missing_driver",
+        "A database driver is not installed (command line only).",
+        "The address names a database, and the library itself depends on nothing.",
+        "Install the extra that the message names.",
+    ),
+    _error(
         "os_error",
         "The operating system refused something (command line only).",
         "The message is the system's.",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Final
 
 from send_once.commands.doctor_sqlite import rows_finding
 from send_once.commands.findings import Finding
-from send_once.errors import InvalidInputError, StoreError
+from send_once.errors import StoreError
+from send_once.stores.postgrespools import driver
 from send_once.stores.statements import require_table
 
 SETTINGS: Final = """
@@ -30,7 +30,7 @@ EXPECTED_COLUMNS: Final = ("key", "status", "entry", "claimed_at", "updated_at")
 def examine(conninfo: str, table: str) -> Sequence[Finding]:
     """Findings about the table of the database. Raises StoreError where it cannot be asked."""
     require_table(table, store_name="PostgresStore")
-    psycopg = _driver()
+    psycopg = driver()
     try:
         with psycopg.connect(conninfo, connect_timeout=10) as connection:
             connection.read_only = True
@@ -85,10 +85,3 @@ def _columns_finding(columns: Mapping[str, str], table: str) -> Finding:
     if other:
         return Finding("bad", "table", f"{', '.join(other)}; all of them must be text, so that entries compare exactly")
     return Finding("ok", "table", f"{table}, its columns are text")
-
-
-def _driver() -> Any:
-    try:
-        return import_module("psycopg")
-    except ImportError:
-        raise InvalidInputError("PostgreSQL needs its driver: pip install 'send-once[postgres]'.") from None

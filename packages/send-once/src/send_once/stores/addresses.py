@@ -96,7 +96,7 @@ def open_address(address: Address, *, read_only: bool, create: bool) -> Store:
         case "postgres":
             from send_once.stores.postgres import PostgresStore
 
-            return PostgresStore(address.target, table=address.table)
+            return PostgresStore(address.target, table=address.table, create=create)
 
 
 def _path(text: str, address: str) -> str:
