@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from cli_runs import last_entry, line, mark, process, run
-from send_once import Ledger, UncertainSendError
+from send_once import Ledger, Settlement, UncertainSendError
+from send_once.commands.settling import settle
+from send_once.entry import Entry, Status
 from send_once.stores.file import FileStore
 
 CLAIM_AND_STAY = """
@@ -88,6 +90,30 @@ def test_the_claim_is_kept_and_stays_last(ledger: Path) -> None:
     assert list(answer)[-1] == "claim"
     assert answer["claim"] == mark()
     assert last_entry(ledger.read_text(), "k") == answer
+
+
+def test_what_is_written_off_is_the_attempt_that_was_judged_and_no_later_one(ledger: Path) -> None:
+    """Between looking and writing, the dead attempt is settled by someone else and claimed anew by a
+    process that lives."""
+    ledger.write_text(line("k", "pending", claim=mark()))
+
+    class LooksTooEarly(FileStore):
+        looks = 0
+
+        def get(self, key: str) -> Entry | None:
+            seen = super().get(key)
+            self.looks += 1
+            if self.looks == 1:
+                others = Ledger(FileStore(ledger))
+                others.resolve("k", "failed")
+                assert others.claim("k").outcome == "claimed"
+            return seen
+
+    store = LooksTooEarly(ledger)
+    answer = settle(store, Settlement("k", Status.FAILED), by="ana", now_ms=lambda: 0.0)
+    assert isinstance(answer, str)
+    assert "still running here" in answer
+    assert last_entry(ledger.read_text(), "k")["status"] == "pending"
 
 
 EXPORT = (

@@ -54,5 +54,19 @@ def test_a_lone_surrogate_is_shown_as_the_replacement_character() -> None:
     assert printable("é🎉") == "é🎉"
 
 
+def test_a_long_complaint_is_wrapped_on_a_terminal_and_whole_elsewhere() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    text = "word " * 30 + "end\n"
+    pipe, terminal = io.StringIO(), Terminal()
+    Console(None, pipe, {}).err(text)
+    Console(None, terminal, {}).err(text)
+    assert pipe.getvalue() == text
+    assert max(map(len, terminal.getvalue().splitlines())) <= COLUMNS
+    assert terminal.getvalue().split() == text.split()
+
+
 def test_a_closed_stream_swallows_what_is_written() -> None:
     Console(None, None, {}).out("text")

@@ -41,6 +41,8 @@ def main(
     try:
         return _run(words, console, clock)
     except KeyboardInterrupt:
+        if console.is_terminal:
+            console.out("\n")
         return INTERRUPTED
     except BrokenPipeError:
         console.abandon_output()

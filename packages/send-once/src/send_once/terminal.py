@@ -99,8 +99,7 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        isatty = getattr(self._stdout, "isatty", None)
-        return bool(isatty and isatty())
+        return _is_terminal(self._stdout)
 
     def paint(self, *, no_colour: bool) -> Paint:
         """Colours on a terminal only, and not with --no-colour, a non-empty NO_COLOR, or TERM=dumb."""
@@ -111,6 +110,9 @@ class Console:
         _write(self._stdout, text)
 
     def err(self, text: str) -> None:
+        """On a terminal, lines that do not fit are wrapped; elsewhere they stay whole."""
+        if _is_terminal(self._stderr):
+            text = "\n".join(line for one in text.split("\n") for line in _fitted(one))
         _write(self._stderr, text)
 
     def abandon_output(self) -> None:
@@ -120,6 +122,15 @@ class Console:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, fileno())
             os.close(nowhere)
+
+
+def _is_terminal(stream: Stream | None) -> bool:
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty and isatty())
+
+
+def _fitted(line: str) -> list[str]:
+    return [line] if utf16_length(line) <= COLUMNS + 3 else wrapped(line, "")
 
 
 def _write(stream: Stream | None, text: str) -> None:

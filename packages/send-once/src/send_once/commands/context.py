@@ -39,6 +39,10 @@ class Invocation:
         return self.parsed.has("json")
 
     @property
+    def even_if_running(self) -> bool:
+        return self.parsed.has("even-if-running")
+
+    @property
     def paint(self) -> Paint:
         return self.console.paint(no_colour=self.parsed.has("no-colour") or self.parsed.has("no-color"))
 

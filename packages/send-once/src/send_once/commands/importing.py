@@ -46,7 +46,7 @@ def _entries_to_import(source: str) -> Sequence[Entry]:
     reading = ledgers.read(ledgers.existing(source))
     if reading.damaged:
         raise Refusal(
-            f"{harmless(source)} has {reading.damaged} damaged lines, each of which may have been a claim. Look at "
+            f"{harmless(source)} has damaged lines ({reading.damaged}), each of which may have been a claim. Look at "
             f"them and accept them first: send-once doctor {harmless(source)}",
             UNUSABLE,
         )

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from send_once.audit import json_text
 from send_once.commands import ledgers
 from send_once.commands.context import OK, UNRESOLVED, UNUSABLE, Invocation, Refusal
-from send_once.entry import Entry, Status
-from send_once.errors import AlreadySentError, InvalidInputError
+from send_once.commands.settling import Settled, may_be_sending, settle
+from send_once.entry import Status
+from send_once.errors import AlreadySentError, InvalidInputError, NotFoundError
 from send_once.exports import Columns, Plan, plan, read_rows
-from send_once.ledger import Ledger
-from send_once.owner import liveness
 from send_once.settings import Settlement
+from send_once.stores.base import Store
 from send_once.terminal import harmless
 
+STAYS_SENT = "recorded as sent; a failed entry may be sent again, so it stays"
 STILL_RUNNING = "still running here, and may be sending; say --even-if-running to mark it failed all the same"
 
 
 @dataclass(slots=True)
-class Settled:
+class Settlements:
     """What became of an export: counts, and for each key that stays open, why."""
 
     rows: int
@@ -37,26 +38,9 @@ def run(call: Invocation) -> int:
     wanted = _plan(call, path)
     dry_run = call.parsed.has("dry-run")
     with ledgers.opened(ledgers.existing(name), read_only=dry_run) as store:
-        result = _settle(call, Ledger(store, clock=call.now_ms), wanted, dry_run=dry_run)
+        result = _settle(call, store, wanted, dry_run=dry_run)
     call.console.out(_as_json(result, dry_run) if call.json else _as_text(result, dry_run))
     return UNRESOLVED if result.left else OK
-
-
-def may_be_sending(entry: Entry, wanted: Status) -> bool:
-    """Whether marking the entry failed could put a second send beside the first: its process still
-    runs here, and has not reported how the send ended."""
-    if wanted is not Status.FAILED or entry.status is not Status.PENDING:
-        return False
-    return not entry.uncertain and liveness(entry.claim) == "running here"
-
-
-def reason_to_leave(entry: Entry, wanted: Status, *, even_if_running: bool) -> str | None:
-    """Why an entry cannot be settled so; None where it can."""
-    if entry.status is Status.SENT and wanted is Status.FAILED:
-        return "recorded as sent; a failed entry may be sent again, so it stays"
-    if may_be_sending(entry, wanted) and not even_if_running:
-        return STILL_RUNNING
-    return None
 
 
 def _plan(call: Invocation, path: str) -> Plan:
@@ -81,12 +65,19 @@ def _words(call: Invocation) -> Mapping[str, Status]:
     return words
 
 
-def _settle(call: Invocation, ledger: Ledger, wanted: Plan, *, dry_run: bool) -> Settled:
-    result = Settled(wanted.rows)
+def _settle(call: Invocation, store: Store, wanted: Plan, *, dry_run: bool) -> Settlements:
+    result = Settlements(wanted.rows)
     for one in wanted.settlements:
-        _settle_one(call, ledger, one, result, dry_run=dry_run)
+        try:
+            answer = _foreseen(call, store, one) if dry_run else _settle_one(call, store, one)
+        except NotFoundError:
+            result.absent += 1
+        except AlreadySentError:
+            result.left[one.key] = STAYS_SENT
+        else:
+            _count(answer, one, result)
     for key, word in wanted.without_meaning.items():
-        entry = ledger.get(key)
+        entry = store.get(key)
         if entry is None:
             result.absent += 1
         elif entry.status is Status.PENDING:
@@ -94,33 +85,33 @@ def _settle(call: Invocation, ledger: Ledger, wanted: Plan, *, dry_run: bool) ->
     return result
 
 
-def _settle_one(call: Invocation, ledger: Ledger, one: Settlement, result: Settled, *, dry_run: bool) -> None:
-    entry = ledger.get(one.key)
-    if entry is None:
-        result.absent += 1
-        return
-    if entry.status is one.status:
+def _count(answer: Settled | str, one: Settlement, result: Settlements) -> None:
+    if isinstance(answer, str):
+        result.left[one.key] = STILL_RUNNING
+    elif answer.before.status is one.status:
         result.already += 1
-        return
-    reason = reason_to_leave(entry, one.status, even_if_running=call.parsed.has("even-if-running"))
-    if reason is None and not dry_run:
-        reason = _resolve(call, ledger, one)
-    if reason is None:
-        result.done[one.status] += 1
     else:
-        result.left[one.key] = reason
+        result.done[one.status] += 1
 
 
-def _resolve(call: Invocation, ledger: Ledger, one: Settlement) -> str | None:
-    note = call.parsed.get("note") or one.note
-    try:
-        ledger.resolve(one.key, one.status, by=call.by(), note=note, provider_id=one.provider_id)
-    except AlreadySentError:
-        return "sent meanwhile"
-    return None
+def _settle_one(call: Invocation, store: Store, one: Settlement) -> Settled | str:
+    noted = replace(one, note=call.parsed.get("note") or one.note)
+    return settle(store, noted, by=call.by(), now_ms=call.now_ms, even_if_running=call.even_if_running)
 
 
-def _as_text(result: Settled, dry_run: bool) -> str:
+def _foreseen(call: Invocation, store: Store, one: Settlement) -> Settled | str:
+    """What settling would answer now, without doing it."""
+    entry = store.get(one.key)
+    if entry is None:
+        raise NotFoundError(one.key)
+    if entry.status is Status.SENT and one.status is Status.FAILED:
+        raise AlreadySentError(one.key)
+    if may_be_sending(entry, one.status) and not call.even_if_running:
+        return STILL_RUNNING
+    return Settled(entry, entry)
+
+
+def _as_text(result: Settlements, dry_run: bool) -> str:
     did = "Would settle" if dry_run else "Settled"
     sent, failed = result.done[Status.SENT], result.done[Status.FAILED]
     lines = [
@@ -133,7 +124,7 @@ def _as_text(result: Settled, dry_run: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _as_json(result: Settled, dry_run: bool) -> str:
+def _as_json(result: Settlements, dry_run: bool) -> str:
     left: Sequence[dict[str, str]] = [{"key": key, "reason": reason} for key, reason in result.left.items()]
     return json_text(
         {
