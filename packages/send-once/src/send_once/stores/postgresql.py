@@ -57,11 +57,11 @@ TRANSITION_MANY: Final = (
 GET_MANY: Final = "SELECT key, entry FROM {table} WHERE key = ANY(:key::text[])"
 # By octets, as everywhere else, not by the rules of some language; ctid: as they came, as far as it can be known.
 BY_CLAIM: Final = ' COLLATE "C", ctid'
-LOOK: Final = """SELECT current_setting('transaction_read_only'), pg_is_in_recovery(),
-  current_setting('synchronous_commit'), current_setting('fsync'),
-  (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)),
+LOOK: Final = """SELECT current_setting('transaction_read_only') AS read_only, pg_is_in_recovery() AS in_recovery,
+  current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
+  (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)) AS persistence,
   (SELECT json_object_agg(attname, format_type(atttypid, NULL)) FROM pg_attribute
-    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped)"""
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped) AS columns"""
 
 
 class Query(NamedTuple):
