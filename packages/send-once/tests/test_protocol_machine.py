@@ -20,11 +20,13 @@ from hypothesis.stateful import (
 )
 
 from send_once import Entry, FileStore, MemoryStore, SQLiteStore, Status, Store, protocol
-from send_once.testing.machine import World
+from send_once.testing.machine import Caller, Ending, FaultMoment, World
 
 KEYS = st.sampled_from(["a", "b"])
-FAULTS = st.sampled_from(["no", "no", "no", "no", "before", "after"])
-ENDINGS = st.sampled_from(["accepted", "accepted", "refused", "lost answer", "accepted, lost answer"])
+FAULTS: st.SearchStrategy[FaultMoment] = st.sampled_from(["no", "no", "no", "no", "before", "after"])
+ENDINGS: st.SearchStrategy[Ending] = st.sampled_from(
+    ["accepted", "accepted", "refused", "lost answer", "accepted, lost answer"]
+)
 
 
 def machine_on(make_store: Callable[[Path], Store]) -> type[RuleBasedStateMachine]:
@@ -43,7 +45,7 @@ def machine_on(make_store: Callable[[Path], Store]) -> type[RuleBasedStateMachin
 
         @precondition(lambda self: self._running())
         @rule(data=st.data(), fault=FAULTS, ending=ENDINGS)
-        def a_caller_goes_one_step(self, data: st.DataObject, fault: str, ending: str) -> None:
+        def a_caller_goes_one_step(self, data: st.DataObject, fault: FaultMoment, ending: Ending) -> None:
             caller = data.draw(st.sampled_from(self._running()))
             self.world.advance(caller, fault=fault, ending=ending)
 
@@ -80,13 +82,13 @@ def machine_on(make_store: Callable[[Path], Store]) -> type[RuleBasedStateMachin
                 self.world.store.close()
             shutil.rmtree(self.folder)
 
-        def _running(self) -> list:
+        def _running(self) -> list[Caller]:
             return [caller for caller in self.world.callers if not caller.ended] if hasattr(self, "world") else []
 
     return LedgerMachine
 
 
-STORES = {
+STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
     "file": lambda folder: FileStore(folder / "ledger.jsonl"),
     "sqlite": lambda folder: SQLiteStore(folder / "ledger.db"),
@@ -151,7 +153,7 @@ def test_without_the_fence_a_late_failure_sends_a_third_time() -> None:
 
 @given(moves=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["go", "settle"]), ENDINGS), max_size=40))
 @settings(max_examples=5_000, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def _three_callers_and_a_person(moves: list[tuple[int, str, str]]) -> None:
+def _three_callers_and_a_person(moves: list[tuple[int, str, Ending]]) -> None:
     """A narrower search than the machine's, on the control: one key, three callers, no faults."""
     world = World(StatusOnlyStore())
     callers = [world.start("k") for _ in range(3)]

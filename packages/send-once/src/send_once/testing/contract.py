@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from send_once.entry import Entry, Status
 from send_once.errors import InvalidInputError, SendOnceError
@@ -16,8 +13,7 @@ from send_once.stores.base import BatchStore, HistoryStore, Store
 from send_once.testing import children
 from send_once.testing.entries import AT, ODD_KEYS, entry_of, settled
 from send_once.testing.faults import Fault, FaultyStore, StoreFault
-
-OpenStore = Callable[[], Store]
+from send_once.testing.races import OpenStore, exit_code, exit_forked, in_processes, in_threads
 
 THREADS = 16
 PROCESSES = 4
@@ -65,7 +61,7 @@ class StoreContract:
 
     def test_exactly_one_of_racing_threads_claims(self) -> None:
         store = self.make_store()
-        answers = _in_threads(THREADS, lambda n: store.claim(entry_of("k", claim_id=f"c{n}")))
+        answers = in_threads(THREADS, lambda n: store.claim(entry_of("k", claim_id=f"c{n}")))
         assert answers.count(True) == 1
         assert _stored(store, "k").claim_id == f"c{answers.index(True)}"
 
@@ -74,7 +70,7 @@ class StoreContract:
         if open_store is None:
             return
         keys = [f"k{n}" for n in range(20)]
-        winners = _in_processes(PROCESSES, children.claim_all, open_store, keys)
+        winners = in_processes(PROCESSES, children.claim_all, open_store, keys)
         for key in keys:
             claims = [name for name, won in winners if key in won]
             assert len(claims) == 1, f"{key} was claimed by {claims}"
@@ -137,7 +133,7 @@ class StoreContract:
         store = self.make_store()
         failed = entry_of("k", status="failed")
         store.claim(failed)
-        answers = _in_threads(THREADS, lambda n: store.transition(failed, entry_of("k", attempts=2, claim_id=f"r{n}")))
+        answers = in_threads(THREADS, lambda n: store.transition(failed, entry_of("k", attempts=2, claim_id=f"r{n}")))
         assert answers.count(True) == 1
         assert _stored(store, "k").claim_id == f"r{answers.index(True)}"
 
@@ -279,7 +275,7 @@ class StoreContract:
 
     def test_many_threads_send_once(self) -> None:
         ledger, sends = Ledger(self.make_store()), []
-        outcomes = _in_threads(THREADS, lambda n: ledger.once("k", lambda: sends.append(n)).outcome)
+        outcomes = in_threads(THREADS, lambda n: ledger.once("k", lambda: sends.append(n)).outcome)
         assert len(sends) == 1
         assert outcomes.count("sent") == 1
         assert set(outcomes) <= {"sent", "unknown", "duplicate"}
@@ -288,14 +284,14 @@ class StoreContract:
         store, open_store = self.make_store(), self.opener()
         if open_store is None:
             return
-        assert _exit_code(children.die_in_send, open_store, "k") < 0
+        assert exit_code(children.die_in_send, open_store, "k") < 0
         assert Ledger(store).once("k", lambda: "again").outcome == "unknown"
 
     def test_a_child_killed_between_claim_and_send_leaves_it_unknown(self) -> None:
         store, open_store = self.make_store(), self.opener()
         if open_store is None:
             return
-        assert _exit_code(children.die_after_claim, open_store, "k") < 0
+        assert exit_code(children.die_after_claim, open_store, "k") < 0
         assert Ledger(store).once("k", lambda: "again").outcome == "unknown"
 
     def test_a_forked_child_uses_the_store_it_inherited(self) -> None:
@@ -305,7 +301,7 @@ class StoreContract:
         store.claim(entry_of("parent"))
         child = os.fork()
         if child == 0:
-            _exit_forked(lambda: store.get("parent") is not None and store.claim(entry_of("child")))
+            exit_forked(lambda: store.get("parent") is not None and store.claim(entry_of("child")))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert _stored(store, "child") == entry_of("child")
         assert store.claim(entry_of("child", claim_id="c2")) is False
@@ -354,58 +350,4 @@ def _close(store: Store) -> None:
         close()
 
 
-def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """Run `work` in threads that start together; its answers, in order. An error in one is raised."""
-    barrier = threading.Barrier(count)
-    answers: list[Any] = [None] * count
-    errors: list[BaseException] = []
-
-    def run(n: int) -> None:
-        barrier.wait()
-        try:
-            answers[n] = work(n)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return answers
-
-
-def _in_processes(
-    count: int, work: Callable[..., None], open_store: OpenStore, keys: Sequence[str]
-) -> list[tuple[str, list[str]]]:
-    context = multiprocessing.get_context("spawn")
-    barrier, answers = context.Barrier(count), context.Queue()
-    processes = [context.Process(target=work, args=(open_store, keys, f"p{n}", barrier, answers)) for n in range(count)]
-    for process in processes:
-        process.start()
-    collected = [answers.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
-    return collected
-
-
-def _exit_code(work: Callable[..., None], open_store: OpenStore, key: str) -> int:
-    process = multiprocessing.get_context("spawn").Process(target=work, args=(open_store, key))
-    process.start()
-    process.join()
-    assert process.exitcode is not None
-    return process.exitcode
-
-
-def _exit_forked(work: Callable[[], object]) -> None:
-    try:
-        ok = work()
-    except BaseException:
-        os._exit(2)
-    os._exit(0 if ok else 1)
-
-
-__all__ = ["AT", "StoreContract"]
+__all__ = ["AT", "OpenStore", "StoreContract"]
