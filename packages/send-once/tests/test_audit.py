@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from send_once.audit import Reading, as_json, as_text, audit
+from send_once.audit import Reading, as_json, as_text, audit, count_statuses
 from send_once.entry import Entry
 from send_once.instants import parse_instant
 from send_once.metrics import as_metrics
@@ -25,7 +25,7 @@ entries = st.builds(
     times,
     st.one_of(st.none(), st.text(max_size=3), st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)),
 )
-readings = st.lists(entries, max_size=6).map(lambda found: Reading("l.jsonl", tuple(found)))
+readings = st.lists(entries, max_size=6).map(lambda found: Reading("l.jsonl", tuple(found), count_statuses(found)))
 
 
 @given(readings)
@@ -63,5 +63,6 @@ def test_every_report_can_be_printed_and_tells_the_same(reading: Reading, colour
 
 
 def test_a_settled_entry_needs_nothing() -> None:
-    reading = Reading("l.jsonl", (Entry({"key": "k", "status": "sent", "claimedAt": ""}),))
+    entries_read = (Entry({"key": "k", "status": "sent", "claimedAt": ""}),)
+    reading = Reading("l.jsonl", entries_read, count_statuses(entries_read))
     assert "Nothing unresolved in l.jsonl" in as_text(audit(reading, older_than_ms=0, now_ms=NOW_MS), Paint())

@@ -38,11 +38,13 @@ PROCESS_WORDS: Final[Mapping[Liveness, str]] = {
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One reading of a whole ledger. `name` is how the user named it (never with a password);
-    `lines`, `skipped` and `damaged` are about files and 0 elsewhere. `damaged` counts lines nobody
-    has accepted."""
+    `counts` is the number of keys in each status, while `entries` may leave out what was not asked for.
+    `lines`, `skipped` and `damaged` are about files and 0 elsewhere; `damaged` counts lines nobody has
+    accepted."""
 
     name: str
     entries: Sequence[Entry]
+    counts: Mapping[Status, int]
     lines: int = 0
     skipped: int = 0
     damaged: int = 0
@@ -50,7 +52,13 @@ class Reading:
     @property
     def is_no_ledger(self) -> bool:
         """A file with lines, none of which is an entry."""
-        return self.lines > 0 and not self.entries
+        return self.lines > 0 and not any(self.counts.values())
+
+
+def count_statuses(entries: Sequence[Entry]) -> Mapping[Status, int]:
+    """How many entries are in each status."""
+    statuses = [entry.status for entry in entries]
+    return {status: statuses.count(status) for status in Status}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +93,13 @@ class Audit:
 
 
 def audit(reading: Reading, *, older_than_ms: float, now_ms: float, look: Look | None = None) -> Audit:
-    """The report on one reading."""
+    """The report on one reading, of which at least the pending entries must be there."""
     found = unresolved(reading.entries, older_than_ms, now_ms)
-    statuses = [entry.status for entry in reading.entries]
     return Audit(
         name=reading.name,
         checked_at_ms=now_ms,
         older_than_ms=older_than_ms,
-        counts={status: statuses.count(status) for status in (Status.SENT, Status.FAILED, Status.PENDING)},
+        counts={status: reading.counts[status] for status in (Status.SENT, Status.FAILED, Status.PENDING)},
         unknown=tuple(_unknown_send(entry, now_ms, look or _look) for entry in found),
         skipped=reading.skipped,
         damaged=reading.damaged,

@@ -66,12 +66,11 @@ def list_text(entries: Sequence[Entry], left_out: int, paint: Paint) -> str:
 def stats(reading: Reading, *, now_ms: float) -> dict[str, Json]:
     """Counts of a ledger, for JSON."""
     entries = reading.entries
-    statuses = Counter(entry.status for entry in entries)
     pending = [age for age in (age_of(one, now_ms) for one in _of(entries, Status.PENDING)) if age is not None]
     return {
         "ledger": reading.name,
         "entries": len(entries),
-        **{status.value: statuses[status] for status in (Status.SENT, Status.FAILED, Status.PENDING)},
+        **{status.value: reading.counts[status] for status in (Status.SENT, Status.FAILED, Status.PENDING)},
         "retried": sum(1 for entry in entries if entry.attempts > 1),
         "resolvedByHand": sum(1 for entry in entries if entry.resolution is not None),
         "oldestPendingAgeMs": max(pending, default=None),

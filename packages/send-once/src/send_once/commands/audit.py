@@ -7,6 +7,7 @@ import time
 from send_once.audit import Audit, as_json, as_text, audit
 from send_once.commands import ledgers
 from send_once.commands.context import OK, UNRESOLVED, UNUSABLE, Invocation, Refusal
+from send_once.entry import Status
 from send_once.instants import iso_from_ms
 from send_once.metrics import as_metrics
 from send_once.stores.addresses import Address
@@ -27,7 +28,7 @@ def run(call: Invocation) -> int:
 
 
 def _look(call: Invocation, address: Address, older_than_ms: float) -> Audit:
-    return audit(ledgers.read(address), older_than_ms=older_than_ms, now_ms=call.now_ms())
+    return audit(ledgers.read(address, only=Status.PENDING), older_than_ms=older_than_ms, now_ms=call.now_ms())
 
 
 def _render(call: Invocation, report: Audit) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from send_once.commands.findings import Finding
 from send_once.durations import format_duration
+from send_once.entry import Status
 from send_once.stores.damage import DamagedLine, Snapshot
 from send_once.stores.file import FileStore
 from send_once.stores.files import require_regular_file
@@ -24,7 +25,7 @@ def examine(path: str, *, shown: str, now_ms: float) -> Sequence[Finding]:
     """Findings about the file at `path`. Raises StoreError for one that cannot be read as a ledger."""
     require_regular_file(path)
     with FileStore(path, create=False) as store:
-        snapshot = store.snapshot()
+        snapshot = store.snapshot(Status.PENDING)  # the others are only counted
     real = os.path.realpath(path)
     return [
         _entries(snapshot),
@@ -38,7 +39,7 @@ def examine(path: str, *, shown: str, now_ms: float) -> Sequence[Finding]:
 
 
 def _entries(snapshot: Snapshot) -> Finding:
-    number = len(snapshot.entries)
+    number = sum(snapshot.counts.values())
     if snapshot.lines and not number:
         return Finding("bad", "entries", f"none of its {snapshot.lines} lines is an entry: this is no ledger")
     return Finding("ok", "entries", f"{number} keys in {snapshot.lines} lines")

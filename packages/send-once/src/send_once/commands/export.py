@@ -19,7 +19,9 @@ def run(call: Invocation) -> int:
     if wanted not in FORMATS:
         raise Refusal(f"--format: {harmless(wanted)} is neither jsonl nor csv.", UNUSABLE)
     status, older_than_ms = call.status(), call.duration_ms("older-than")
-    entries = chosen(ledgers.read(address).entries, status=status, older_than_ms=older_than_ms, now_ms=call.now_ms())
+    entries = chosen(
+        ledgers.read(address, only=status).entries, status=status, older_than_ms=older_than_ms, now_ms=call.now_ms()
+    )
     lines = list(FORMATS[wanted](entries))
     for start in range(0, len(lines), LINES_AT_ONCE):
         text = "".join(lines[start : start + LINES_AT_ONCE])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from send_once.audit import Reading
+from send_once.audit import Reading, count_statuses
 from send_once.commands.context import UNUSABLE, Refusal
+from send_once.entry import Status
 from send_once.stores.addresses import Address, open_address, parse_address
 from send_once.stores.base import Store
 from send_once.terminal import harmless
@@ -32,10 +33,11 @@ def opened(address: Address, *, read_only: bool, create: bool = False) -> Iterat
             close()
 
 
-def read(address: Address) -> Reading:
-    """The whole ledger as of one reading. Refused where a file holds lines but no entry."""
+def read(address: Address, *, only: Status | None = None) -> Reading:
+    """The whole ledger as of one reading; entries of another status than `only` may be merely counted.
+    Refused where a file holds lines but no entry."""
     with opened(address, read_only=True) as store:
-        reading = _reading(address.shown, store)
+        reading = _reading(address.shown, store, only)
     if reading.is_no_ledger:
         raise Refusal(
             f"{harmless(address.shown)} is not a send-once ledger: none of its {reading.lines} lines is an entry.",
@@ -44,10 +46,12 @@ def read(address: Address) -> Reading:
     return reading
 
 
-def _reading(name: str, store: Store) -> Reading:
+def _reading(name: str, store: Store, status: Status | None) -> Reading:
     snapshot = getattr(store, "snapshot", None)
     if snapshot is None:
-        return Reading(name, tuple(store.list()))
-    found = snapshot()
+        # All of them: a second statement for the counts would see another moment.
+        entries = tuple(store.list())
+        return Reading(name, entries, count_statuses(entries))
+    found = snapshot(status)
     damaged = sum(1 for line in found.damaged if not line.accepted)
-    return Reading(name, found.entries, found.lines, found.skipped, damaged)
+    return Reading(name, found.entries, found.counts, found.lines, found.skipped, damaged)

@@ -13,7 +13,9 @@ def run(call: Invocation) -> int:
     address = ledgers.existing(name)
     status, older_than_ms = call.status(), call.duration_ms("older-than")
     limit = call.parsed.whole_number("limit", 0)
-    entries = chosen(ledgers.read(address).entries, status=status, older_than_ms=older_than_ms, now_ms=call.now_ms())
+    entries = chosen(
+        ledgers.read(address, only=status).entries, status=status, older_than_ms=older_than_ms, now_ms=call.now_ms()
+    )
     shown = entries[:limit] if limit else entries
     if call.json:
         call.console.out(json_text([entry.to_json() for entry in shown]))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from send_once.entry import Entry
+from send_once.entry import Entry, Status
 from send_once.errors import LedgerDamagedError
 from send_once.stores.files import sync_directory, write_all
 
@@ -37,12 +37,14 @@ class DamagedLine:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One reading of a whole ledger file: `entries` in order of first appearance, `lines` that are
-    not blank, `skipped` of those (torn and damaged, as the reference counts), and the damaged ones."""
+    not blank, `skipped` of those (torn and damaged, as the reference counts), the damaged ones, and how
+    many keys are in each status (`entries` may be of one status only)."""
 
     entries: Sequence[Entry]
     skipped: int
     lines: int
     damaged: Sequence[DamagedLine]
+    counts: Mapping[Status, int]
 
 
 def damaged_line(number: int, offset: int, line: bytes) -> DamagedLine:

@@ -149,13 +149,15 @@ class FileStore:
             found = (read_entry(line) for line in lines)
             return tuple(entry for entry in found if entry is not None and entry.key == key)
 
-    def snapshot(self) -> Snapshot:
-        """The whole ledger as of one reading."""
+    def snapshot(self, status: Status | None = None) -> Snapshot:
+        """The whole ledger as of one reading; with `status`, only entries of that status are read, but
+        all are counted."""
         with self._journal:
             self._journal.refresh(verify=True)
             lines, skipped = self._journal.line_counts()
             damaged = self._acceptances.mark(self._journal.damaged())
-            return Snapshot(tuple(self._journal.entries()), skipped, lines, tuple(damaged))
+            entries = tuple(self._journal.entries(status))
+            return Snapshot(entries, skipped, lines, tuple(damaged), self._journal.counts())
 
     def damage(self) -> Sequence[DamagedLine]:
         """The damaged lines, each with whether someone has accepted it."""
