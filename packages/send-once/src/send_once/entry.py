@@ -68,6 +68,14 @@ class ClaimMark(NamedTuple):
         return f'{{"id":"{self.id}","host":{quoted(self.host)},"pid":{self.pid},"start":{quoted(self.start)}}}'
 
 
+class Parts(NamedTuple):
+    """JSON texts of one entry: of its key, of its `meta` and of its `claim`, None where it has none."""
+
+    key: str
+    meta: str | None
+    claim: str | None
+
+
 @final
 class Entry:
     """An immutable ledger record.
@@ -76,18 +84,30 @@ class Entry:
     from a store, or as it will be written; stores compare it to notice any change underneath.
     """
 
-    __slots__ = ("_attempts", "_claim_id", "_claimed_at", "_fragments", "_key", "_parsed", "_status", "_text")
+    __slots__ = (
+        "_attempts",
+        "_claim_id",
+        "_claimed_at",
+        "_key",
+        "_parsed",
+        "_parts",
+        "_status",
+        "_text",
+        "_updated_at",
+    )
 
     def __init__(self, members: Mapping[str, Json], text: str | None = None) -> None:
         """From members that pass :func:`is_entry`, and the text they were read from, if they were."""
         self._parsed: Mapping[str, Json] | None = members
         self._text = text
-        self._fragments: Mapping[str, str] | None = None
+        self._parts: Parts | None = None
         self._key: str = members["key"]
         self._status = _STATUS_BY_TEXT[members["status"]]
         self._attempts = attempt_number(members.get("attempts"))
         self._claimed_at: str = members["claimedAt"]
         self._claim_id = _claim_id(members.get(_CLAIM))
+        updated_at = members.get("updatedAt")
+        self._updated_at: str | None = updated_at if isinstance(updated_at, str) else None
 
     @classmethod
     def from_text(cls, text: str) -> Entry | None:
@@ -100,42 +120,45 @@ class Entry:
         return cls(members, text) if is_entry(members) else None
 
     @classmethod
-    def from_fragments(
+    def composed(
         cls,
-        fragments: Mapping[str, str],
+        text: str,
+        parts: Parts,
         *,
         key: str,
         status: Status,
         attempts: int,
         claimed_at: str,
+        updated_at: str,
         claim_id: str | None,
     ) -> Entry:
-        """An entry from the text of each member (`"name":value`), in order. Composing text is what a
-        send costs most; the members are parsed only if someone looks at them."""
+        """An entry from its finished text. Serialising is what a send costs most, so the text is put
+        together from parts; the members are parsed only if someone looks at them."""
         entry = cls.__new__(cls)
-        entry._compose(fragments, key, status, attempts, claimed_at, claim_id)  # noqa: SLF001  # a constructor
+        entry._compose(text, parts, key, status, attempts, claimed_at, updated_at, claim_id)  # noqa: SLF001  # a constructor
         return entry
 
     def _compose(
         self,
-        fragments: Mapping[str, str],
+        text: str,
+        parts: Parts,
         key: str,
         status: Status,
         attempts: int,
         claimed_at: str,
+        updated_at: str,
         claim_id: str | None,
     ) -> None:
-        self._text = "{" + ",".join(fragments.values()) + "}"
-        self._parsed = None
-        self._fragments = fragments
+        self._text, self._parts, self._parsed = text, parts, None
         self._key, self._status, self._attempts = key, status, attempts
-        self._claimed_at, self._claim_id = claimed_at, claim_id
+        self._claimed_at, self._updated_at, self._claim_id = claimed_at, updated_at, claim_id
 
-    def fragments(self) -> Mapping[str, str]:
-        """The text of each member (`"name":value`), by name, in order."""
-        if self._fragments is not None:
-            return self._fragments
-        return {name: _fragment(name, value) for name, value in self._members.items()}
+    def parts(self) -> Parts:
+        """The texts of the members that the next state of the same attempt takes over."""
+        if self._parts is not None:
+            return self._parts
+        meta, claim = (_member_text(self._members, name) for name in ("meta", _CLAIM))
+        return Parts(jsontext.stringify_text(self._key), meta, claim)
 
     @property
     def key(self) -> str:
@@ -162,7 +185,7 @@ class Entry:
 
     @property
     def updated_at(self) -> str | None:
-        return self._text_member("updatedAt")
+        return self._updated_at
 
     @property
     def sent_at(self) -> str | None:
@@ -275,8 +298,10 @@ def require_key(key: object) -> str:
     return key
 
 
-def _fragment(name: str, value: Json) -> str:
-    return f"{jsontext.stringify_text(name)}:{jsontext.stringify(value, where=name, infinity_as_null=True)}"
+def _member_text(members: Mapping[str, Json], name: str) -> str | None:
+    if name not in members:
+        return None
+    return jsontext.stringify(members[name], where=name, infinity_as_null=True)
 
 
 def _claim_id(mark: Json) -> str | None:

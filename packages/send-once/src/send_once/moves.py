@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from send_once import jsontext
-from send_once.entry import ClaimMark, Entry, Json, Status
+from send_once.entry import ClaimMark, Entry, Json, Parts, Status
 from send_once.instants import iso_from_ms
 
 ERROR_TEXT_MAX_CHARS: Final = 4_000
@@ -17,14 +17,13 @@ PROVIDER_ID_MAX_CHARS: Final = 1_000
 EARLIER_ATTEMPTS_MAX: Final = 10
 EARLIER_ERROR_MAX_CHARS: Final = 300
 
-_CLAIM_MEMBERS: Final = ("key", "status", "attempts", "claimedAt", "updatedAt", "meta")
-
 PROVIDER_ID_NAMES: Final = ("provider_id", "providerId", "message_id", "messageId", "id", "sid")
 
 
 def claimed(key: str, *, meta: Json, mark: ClaimMark, now_ms: float) -> Entry:
     """A first claim. `meta` is snapshotted: later changes by the caller do not reach the ledger."""
-    return _claim_entry(key, 1, "null" if meta is None else jsontext.stringify(meta, where="meta"), mark, now_ms)
+    meta_text = "null" if meta is None else jsontext.stringify(meta, where="meta")
+    return _claim_entry(key, 1, meta_text, mark, now_ms)
 
 
 def retried(existing: Entry, *, meta: Json, mark: ClaimMark, now_ms: float) -> Entry:
@@ -32,27 +31,24 @@ def retried(existing: Entry, *, meta: Json, mark: ClaimMark, now_ms: float) -> E
     the earlier attempt left is dropped, as in the reference, but kept in the mark's `before`."""
     carried = existing.meta if meta is None else meta
     mark = mark._replace(before=(*_before(existing), _attempt_record(existing))[-EARLIER_ATTEMPTS_MAX:])
-    meta_text = jsontext.stringify(carried, where="meta", infinity_as_null=meta is None)
+    meta_text: str | None = jsontext.stringify(carried, where="meta", infinity_as_null=meta is None)
     if meta is None and not existing.has("meta"):
-        meta_text = ""
+        meta_text = None
     return _claim_entry(existing.key, existing.attempts + 1, meta_text, mark, now_ms)
 
 
 def sent(attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:
     now = iso_from_ms(now_ms)
     provider_id_text = "null" if provider_id is None else jsontext.stringify_text(provider_id)
-    return _ended(
-        attempt, Status.SENT, now, {"sentAt": f'"sentAt":"{now}"', "providerId": f'"providerId":{provider_id_text}'}
-    )
+    return _ended(attempt, Status.SENT, now, f',"sentAt":"{now}","providerId":{provider_id_text}')
 
 
 def failed(attempt: Entry, *, error: str, now_ms: float) -> Entry:
-    return _ended(attempt, Status.FAILED, iso_from_ms(now_ms), {"error": _error_fragment(error)})
+    return _ended(attempt, Status.FAILED, iso_from_ms(now_ms), _error_member(error))
 
 
 def left_unknown(attempt: Entry, *, error: str, now_ms: float) -> Entry:
-    ending = {"error": _error_fragment(error), "uncertain": '"uncertain":true'}
-    return _ended(attempt, Status.PENDING, iso_from_ms(now_ms), ending)
+    return _ended(attempt, Status.PENDING, iso_from_ms(now_ms), f'{_error_member(error)},"uncertain":true')
 
 
 def sent_by_earlier_attempt(current: Entry, attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:
@@ -104,43 +100,46 @@ def error_text(error: BaseException) -> str:
     return text if len(text) <= ERROR_TEXT_MAX_CHARS else text[: ERROR_TEXT_MAX_CHARS - 1] + "…"
 
 
-def _claim_entry(key: str, attempts: int, meta_text: str, mark: ClaimMark, now_ms: float) -> Entry:
+def _claim_entry(key: str, attempts: int, meta: str | None, mark: ClaimMark, now_ms: float) -> Entry:
     now = iso_from_ms(now_ms)
-    fragments = {
-        "key": f'"key":{jsontext.stringify_text(key)}',
-        "status": '"status":"pending"',
-        "attempts": f'"attempts":{attempts}',
-        "claimedAt": f'"claimedAt":"{now}"',
-        "updatedAt": f'"updatedAt":"{now}"',
-        "meta": f'"meta":{meta_text}',
-        "claim": f'"claim":{mark.to_text()}',
-    }
-    if not meta_text:
-        del fragments["meta"]
-    return Entry.from_fragments(
-        fragments, key=key, status=Status.PENDING, attempts=attempts, claimed_at=now, claim_id=mark.id
+    parts = Parts(jsontext.stringify_text(key), meta, mark.to_text())
+    return _composed(parts, key, Status.PENDING, attempts, now, now, "", mark.id)
+
+
+def _error_member(error: str) -> str:
+    return f',"error":{jsontext.stringify_text(error)}'
+
+
+def _ended(attempt: Entry, status: Status, now: str, ending: str) -> Entry:
+    return _composed(
+        attempt.parts(), attempt.key, status, attempt.attempts, attempt.claimed_at, now, ending, attempt.claim_id
     )
 
 
-def _error_fragment(error: str) -> str:
-    return f'"error":{jsontext.stringify_text(error)}'
-
-
-def _ended(attempt: Entry, status: Status, now: str, ending: Mapping[str, str]) -> Entry:
-    before = attempt.fragments()
-    fragments = {name: before[name] for name in _CLAIM_MEMBERS if name in before}
-    fragments["status"] = f'"status":"{status.value}"'
-    fragments["updatedAt"] = f'"updatedAt":"{now}"'
-    fragments.update(ending)
-    if "claim" in before:
-        fragments["claim"] = before["claim"]
-    return Entry.from_fragments(
-        fragments,
-        key=attempt.key,
+def _composed(
+    parts: Parts,
+    key: str,
+    status: Status,
+    attempts: int,
+    claimed_at: str,
+    updated_at: str,
+    ending: str,
+    claim_id: str | None,
+) -> Entry:
+    """The entry whose text is: the members of a claim, `ending` (members with a comma before each), the claim."""
+    meta = "" if parts.meta is None else f',"meta":{parts.meta}'
+    claim = "" if parts.claim is None else f',"claim":{parts.claim}'
+    stamps = f'"claimedAt":{jsontext.stringify_text(claimed_at)},"updatedAt":"{updated_at}"'
+    text = f'{{"key":{parts.key},"status":"{status.value}","attempts":{attempts},{stamps}{meta}{ending}{claim}}}'
+    return Entry.composed(
+        text,
+        parts,
+        key=key,
         status=status,
-        attempts=attempt.attempts,
-        claimed_at=attempt.claimed_at,
-        claim_id=attempt.claim_id,
+        attempts=attempts,
+        claimed_at=claimed_at,
+        updated_at=updated_at,
+        claim_id=claim_id,
     )
 
 

@@ -247,8 +247,10 @@ def lost(current: Entry) -> Duplicate | Unknown:
 
 def refuse_other_payload(current: Entry, payload_hash: str | None) -> None:
     """Refuse a key whose send went out, or may have, with another payload than this caller's."""
+    if payload_hash is None:
+        return
     earlier = current.claim.payload if current.claim is not None else None
-    if payload_hash is None or earlier is None or earlier == payload_hash:
+    if earlier is None or earlier == payload_hash:
         return
     state = "was sent" if current.status is Status.SENT else "is pending"
     raise KeyReusedError(

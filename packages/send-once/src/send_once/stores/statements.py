@@ -45,7 +45,6 @@ _NUMBERED: Final = ("key", "from_status", "status", "entry", "claimed_at", "upda
 
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
 _TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-_UPDATED_AT: Final = '"updatedAt":"'
 
 
 class Row(NamedTuple):
@@ -119,9 +118,5 @@ def update_values(came_from: Entry, entry: Entry) -> tuple[str, ...]:
 
 
 def _updated_at(entry: Entry) -> str:
-    """As the entry says; the claim's time where a foreign entry does not say. From the member's text,
-    because an entry that was composed from texts has not been parsed, and need not be."""
-    text = entry.fragments().get("updatedAt", "")
-    if text.startswith(_UPDATED_AT) and "\\" not in text:
-        return text[len(_UPDATED_AT) : -1]
+    """As the entry says; the claim's time where a foreign entry does not say."""
     return entry.updated_at or entry.claimed_at
