@@ -136,3 +136,18 @@ def test_the_source_archive_holds_what_the_wheel_needs_and_no_leftovers(built: P
     tops = {name.split("/")[0] for name in names}
     assert tops <= {"src", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "src/send_once/py.typed"} <= names
+
+
+def test_every_public_name_can_be_imported_and_a_missing_driver_is_named_with_its_remedy(
+    installed: Environment,
+) -> None:
+    code = (
+        "import send_once\n"
+        "for name in send_once.__all__:\n"
+        "    getattr(send_once, name)\n"
+        "try:\n"
+        "    send_once.PostgresStore('postgresql://localhost/x')\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    assert "send-once[postgres]" in installed.answer(code)
