@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import pytest
 
 import traces
 from recorded import recorded
-from send_once import FileStore, Ledger, MemoryStore, SQLiteStore, Store, jsontext
+from send_once import FileStore, Ledger, MemoryStore, PostgresStore, SQLiteStore, SQLStore, Store, jsontext
 from send_once.errors import ContendedError, InvalidInputError
+from send_once.stores.statements import SCHEMA
 
 TRACES = recorded("once_traces")
 DEVIATIONS = json.loads((Path(__file__).parent / "deviations" / "once_traces.json").read_text())
@@ -27,20 +30,38 @@ KEY_REFUSED_BY_SQL = {'key "a\\ud800"'}
 SCENARIOS = [s for s in TRACES["scenarios"] if s["name"] not in NOT_APPLICABLE]
 
 
-def _make(kind: str, tmp_path: Path) -> Store:
+@pytest.fixture
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A new store of the kind the test names, closed afterwards."""
+    kind = request.param
     if kind == "memory":
-        return MemoryStore()
+        yield MemoryStore()
+        return
+    if kind == "sql":
+        connection = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(SCHEMA.format(table="send_once"))
+        yield SQLStore.for_connection(connection)
+        connection.close()
+        return
+    store: FileStore | SQLiteStore | PostgresStore
     if kind == "file":
-        return FileStore(tmp_path / "ledger.jsonl")
-    return SQLiteStore(tmp_path / "ledger.db")
+        store = FileStore(tmp_path / "ledger.jsonl")
+    elif kind == "sqlite":
+        store = SQLiteStore(tmp_path / "ledger.db")
+    else:
+        store = PostgresStore(request.getfixturevalue("postgres_dsn"), table=f"trace_{uuid.uuid4().hex}", pool_size=1)
+    yield store
+    store.close()
 
 
-@pytest.mark.parametrize("kind", ["memory", "file", "sqlite"])
+@pytest.mark.parametrize("make_store", ["memory", "file", "sqlite", "sql", "postgres"], indirect=True)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: re.sub(r"[^a-zA-Z0-9 :,]", "", s["name"])[:60])
-def test_a_recorded_scenario_has_the_recorded_answers(scenario: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    name = scenario["name"]
-    store = _make(kind, tmp_path)
-    if kind == "sqlite" and "\\ud800" in json.dumps(scenario["steps"][0].get("key", "")):
+def test_a_recorded_scenario_has_the_recorded_answers(
+    scenario: dict[str, Any], make_store: Store, tmp_path: Path
+) -> None:
+    name, store = scenario["name"], make_store
+    if name in KEY_REFUSED_BY_SQL and not isinstance(store, MemoryStore | FileStore):
         with pytest.raises(InvalidInputError, match="lone surrogate"):
             Ledger(store).once(scenario["steps"][0]["key"], lambda: "never")
         return
@@ -48,11 +69,10 @@ def test_a_recorded_scenario_has_the_recorded_answers(scenario: dict[str, Any], 
     if name in DEVIATIONS:
         assert answers == DEVIATIONS[name]["answers"]
         return
-    results = scenario.get("memory_results", scenario["results"]) if kind == "memory" else scenario["results"]
-    assert answers == [traces.expected_of(answer) for answer in results]
-    if kind == "file":
+    assert answers == [traces.expected_of(answer) for answer in scenario["results"]]
+    if isinstance(store, FileStore):
         assert _lines_without_claim(tmp_path / "ledger.jsonl") == scenario["file_lines"]
-    if kind == "sqlite":
+    if isinstance(store, SQLiteStore | SQLStore):
         assert _rows_without_claim(tmp_path / "ledger.db") == _recorded_rows(scenario)
 
 
@@ -74,7 +94,7 @@ def test_no_deviation_is_listed_that_does_not_exist() -> None:
     names = {s["name"] for s in SCENARIOS}
     for name, deviation in DEVIATIONS.items():
         scenario = next(s for s in SCENARIOS if s["name"] == name)
-        recorded_answers = scenario.get("memory_results", scenario["results"])
+        recorded_answers = scenario["results"]
         assert name in names
         assert deviation["answers"] != [traces.expected_of(answer) for answer in recorded_answers], name
 

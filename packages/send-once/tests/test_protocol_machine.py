@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,7 +21,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from send_once import Entry, FileStore, MemoryStore, SQLiteStore, Status, Store, protocol
+from send_once import Entry, FileStore, MemoryStore, PostgresStore, SQLiteStore, SQLStore, Status, Store, protocol
+from send_once.stores.statements import SCHEMA
 from send_once.testing.machine import Caller, Ending, FaultMoment, World
 
 KEYS = st.sampled_from(["a", "b"])
@@ -88,10 +91,18 @@ def machine_on(make_store: Callable[[Path], Store]) -> type[RuleBasedStateMachin
     return LedgerMachine
 
 
+def _connection(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(SCHEMA.format(table="send_once"))
+    return connection
+
+
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
     "file": lambda folder: FileStore(folder / "ledger.jsonl"),
     "sqlite": lambda folder: SQLiteStore(folder / "ledger.db"),
+    "sql": lambda folder: SQLStore.for_connection(_connection(folder / "ledger.db")),
 }
 
 
@@ -108,15 +119,26 @@ def _run(make_store: Callable[[Path], Store], *, examples: int, steps: int) -> N
     )
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_no_order_of_events_breaks_the_promise(name: str) -> None:
-    _run(STORES[name], examples=60 if name == "memory" else 12, steps=50)
+@pytest.fixture
+def make_store(request: pytest.FixtureRequest) -> Callable[[Path], Store]:
+    if request.param != "postgres":
+        return STORES[request.param]
+    address = request.getfixturevalue("postgres_dsn")
+    return lambda folder: PostgresStore(address, table=f"machine_{uuid.uuid4().hex}", pool_size=1)
+
+
+ALL_STORES = pytest.mark.parametrize("make_store", [*STORES, "postgres"], indirect=True)
+
+
+@ALL_STORES
+def test_no_order_of_events_breaks_the_promise(make_store: Callable[[Path], Store]) -> None:
+    _run(make_store, examples=200 if make_store is STORES["memory"] else 30, steps=50)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", STORES)
-def test_no_order_of_events_breaks_the_promise_in_long_runs(name: str) -> None:
-    _run(STORES[name], examples=3_000 if name == "memory" else 300, steps=120)
+@ALL_STORES
+def test_no_order_of_events_breaks_the_promise_in_long_runs(make_store: Callable[[Path], Store]) -> None:
+    _run(make_store, examples=3_000 if make_store is STORES["memory"] else 300, steps=120)
 
 
 class StatusOnlyStore(MemoryStore):
@@ -152,7 +174,14 @@ def test_without_the_fence_a_late_failure_sends_a_third_time() -> None:
 
 
 @given(moves=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["go", "settle"]), ENDINGS), max_size=40))
-@settings(max_examples=5_000, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=5_000,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 def _three_callers_and_a_person(moves: list[tuple[int, str, Ending]]) -> None:
     """A narrower search than the machine's, on the control: one key, three callers, no faults."""
     world = World(StatusOnlyStore())

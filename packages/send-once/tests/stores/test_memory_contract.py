@@ -1,25 +1,21 @@
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import pytest
 
-from send_once import AsyncStore, FileStore, Store, threaded
+from send_once import AsyncStore, FileStore, MemoryStore, Store, threaded
 from send_once.testing import AsyncStoreContract, StoreContract
-from send_once.testing.contract import OpenStore
 
 
-class TestFileStore(StoreContract):
-    @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
-        self.path = tmp_path / "ledger.jsonl"
-
+class TestMemoryStore(StoreContract):
     def make_store(self) -> Store:
-        return FileStore(self.path)
+        return MemoryStore()
 
-    def opener(self) -> OpenStore | None:
-        return functools.partial(FileStore, str(self.path))
+
+class TestThreadedMemoryStore(AsyncStoreContract):
+    async def make_store(self) -> AsyncStore:
+        return threaded(MemoryStore())
 
 
 class TestThreadedFileStore(AsyncStoreContract):
