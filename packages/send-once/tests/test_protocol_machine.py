@@ -46,6 +46,14 @@ def machine_on(make_store: Callable[[Path], Store]) -> type[RuleBasedStateMachin
         def a_caller_begins(self, key: str) -> None:
             self.world.start(key)
 
+        @rule(key=KEYS, ttl_seconds=st.integers(1, 100_000), facts_hold=st.sampled_from([True, True, True, False]))
+        def someone_dispatches(self, key: str, ttl_seconds: int, facts_hold: bool) -> None:
+            self.world.dispatch(key, ttl_ms=ttl_seconds * 1000, facts_hold=facts_hold)
+
+        @rule(key=KEYS)
+        def the_provider_is_asked(self, key: str) -> None:
+            self.world.reconcile(key)
+
         @precondition(lambda self: self._running())
         @rule(data=st.data(), fault=FAULTS, ending=ENDINGS)
         def a_caller_goes_one_step(self, data: st.DataObject, fault: FaultMoment, ending: Ending) -> None:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from send_once import protocol
+from send_once import approvals, protocol, reconciling
 from send_once.certainty import classifier
-from send_once.entry import ClaimMark, Entry, Status
+from send_once.entry import Entry, Status
 from send_once.errors import RejectedSendError, SendOnceError, UncertainSendError
+from send_once.outcomes import Absent, CannotTell, Evidence, Found
 from send_once.owner import new_mark
 from send_once.stores.base import Store
 from send_once.testing.faults import StoreFault
 
 Ending = Literal["accepted", "refused", "lost answer", "accepted, lost answer"]
 """How one send really ended. In the last two the caller hears only a timeout."""
+
+T = TypeVar("T")
 
 FaultMoment = Literal["no", "before", "after"]
 
@@ -39,6 +42,11 @@ class Caller:
     error: BaseException | None = None
     send_ran: bool = False
     claim_id: str | None = None
+    expires_at_ms: float = float("inf")
+    """Until when the approval behind it holds."""
+    facts_hold: bool = True
+    told_ms: float = 0.0
+    """The last time of day it was told."""
 
     @property
     def ended(self) -> bool:
@@ -77,6 +85,27 @@ class World:
         self.callers.append(caller)
         self.truth.setdefault(key, Truth())
         return caller
+
+    def dispatch(self, key: str, *, ttl_ms: float, facts_hold: bool) -> Caller:
+        """Begin a dispatch under an approval that was given now."""
+        approval = approvals.approve(payload={"key": key}, facts={"due": True}, ttl=ttl_ms, now=self.now_ms)
+        request = approvals.prepare_dispatch(approval, key=key, payload={"key": key}, meta=None, recheck=dict)
+        script = approvals.dispatch(request, _CLASSIFY)
+        caller = Caller(key, script, expires_at_ms=self.now_ms + ttl_ms, facts_hold=facts_hold)
+        caller.step = next(script)
+        self.callers.append(caller)
+        self.truth.setdefault(key, Truth())
+        return caller
+
+    def reconcile(self, key: str) -> None:
+        """The provider is asked about a pending key, and tells the truth."""
+        entry = self.store.get(key)
+        if entry is None or entry.status is not Status.PENDING:
+            return
+        truth = self.truth.setdefault(key, Truth())
+        settled = self._run(reconciling.settle_by_evidence(entry, _evidence(truth), "process gone"))
+        if isinstance(settled, Entry) and settled.status is Status.FAILED:
+            truth.closed.add(settled.claim_id)
 
     def advance(self, caller: Caller, *, fault: FaultMoment = "no", ending: Ending = "accepted") -> None:
         """Perform the caller's step and hand it the answer, or the error."""
@@ -130,6 +159,9 @@ class World:
         if caller.outcome is None:
             return
         entry = self.store.get(caller.key)
+        if caller.outcome.outcome in ("expired", "payload_changed", "stale_facts"):
+            assert not caller.send_ran, f"told {caller.outcome.outcome}, and its send ran"
+            return
         assert entry is not None
         match caller.outcome.outcome:
             case "sent":
@@ -143,9 +175,13 @@ class World:
     def _perform(self, caller: Caller, fault: FaultMoment, ending: Ending) -> Any:
         match caller.step:
             case protocol.Now():
+                caller.told_ms = self.now_ms
                 return self.now_ms
             case protocol.Begin(payload=payload):
-                return _mark(payload), self.now_ms
+                caller.told_ms = self.now_ms
+                return new_mark(payload), self.now_ms
+            case protocol.Recheck():
+                return {"due": caller.facts_hold}
             case protocol.Claim(entry=entry):
                 return self._at_store(fault, lambda: self.store.claim(entry))
             case protocol.Transition(came_from=came_from, entry=entry):
@@ -193,6 +229,8 @@ class World:
         truth = self.truth[caller.key]
         open_claims = [claim_id for claim_id, _ in truth.sends if claim_id not in truth.closed]
         assert not open_claims, f"{caller.key}: sent again while {open_claims} may have gone out"
+        assert caller.facts_hold, f"{caller.key}: sent though a fact no longer holds"
+        assert caller.told_ms <= caller.expires_at_ms, f"{caller.key}: sent after the approval had expired"
         caller.send_ran = True
         caller.claim_id = entry.claim_id if entry is not None else None
         truth.under_way += 1
@@ -202,17 +240,19 @@ class World:
         if isinstance(caller.step, protocol.Send):
             self.truth[caller.key].under_way -= 1
 
-    def _run(self, script: protocol.Script[Entry]) -> Entry:
+    def _run(self, script: protocol.Script[T]) -> T:
         """Drive a script that does not send to its end, without faults."""
         answer: Any = None
         while True:
             try:
                 step = script.send(answer)
             except StopIteration as end:
-                settled: Entry = end.value
-                return settled
+                answered: T = end.value
+                return answered
             answer = self._perform(Caller("", script, step), "no", "accepted")
 
 
-def _mark(payload: str | None) -> ClaimMark:
-    return new_mark(payload)
+def _evidence(truth: Truth) -> Evidence:
+    if truth.arrived:
+        return Found("provider-id")
+    return CannotTell("a send is under way") if truth.under_way else Absent("complete log, searched by key")
