@@ -128,20 +128,20 @@ class PostgresStore:
             try:
                 connection = self._pool.lend()
             except SendOnceError as error:
-                tries.raise_if_lost(error)
-                raise
+                tries.not_lent(error)
+                continue
             try:
                 rows = execute(connection, query, prepare=self._prepare)
             except self._driver_error as error:
                 lost = is_lost(connection)
                 self._pool.discard(connection) if lost else self._pool.give_back(connection)
-                tries.count(error, lost=lost)
+                tries.failed(error, lost=lost)
             except BaseException:
                 self._pool.discard(connection)
                 raise
             else:
                 self._pool.give_back(connection)
-                return Answer(rows, repeated=tries.losses > 0)
+                return Answer(rows, tries.repeated)
 
 
 class AsyncPostgresStore:
@@ -240,20 +240,20 @@ class AsyncPostgresStore:
             try:
                 connection = await self._pool.lend()
             except SendOnceError as error:
-                tries.raise_if_lost(error)
-                raise
+                tries.not_lent(error)
+                continue
             try:
                 rows = await async_execute(connection, query, prepare=self._prepare)
             except self._driver_error as error:
                 lost = is_lost(connection)
                 await (self._pool.discard(connection) if lost else self._pool.give_back(connection))
-                tries.count(error, lost=lost)
+                tries.failed(error, lost=lost)
             except BaseException:
                 await self._pool.discard(connection)
                 raise
             else:
                 await self._pool.give_back(connection)
-                return Answer(rows, repeated=tries.losses > 0)
+                return Answer(rows, tries.repeated)
 
 
 def _check(pool_size: object, timeout_seconds: object, store_name: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from send_once.entry import Entry, Status
-from send_once.errors import LockTimeoutError, NotALedgerError, StoreError, UnsafeStoreError
+from send_once.errors import LockTimeoutError, NotALedgerError, SendOnceError, StoreError, UnsafeStoreError
 from send_once.stores import statements
 from send_once.stores.base import Pair
 
@@ -62,6 +62,10 @@ LOOK: Final = """SELECT current_setting('transaction_read_only') AS read_only, p
   (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)) AS persistence,
   (SELECT json_object_agg(attname, format_type(atttypid, NULL)) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped) AS columns"""
+
+
+class ConnectionLostError(StoreError):
+    """The connection died before the answer came."""
 
 
 class Query(NamedTuple):
@@ -206,11 +210,13 @@ def require_safe(row: Sequence[Any], table: str, *, create: bool) -> None:
 def failure(error: BaseException, sqlstate: str | None, *, lost: bool, table: str) -> StoreError:
     """The driver's error, as one of ours that says what happened and what to do."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if lost or sqlstate is None:
-        return StoreError(
+    if lost:
+        return ConnectionLostError(
             f"The connection to Postgres was lost ({text}). Whether the last statement was applied is not known; "
             "the entry tells."
         )
+    if sqlstate is None:
+        return StoreError(f"psycopg could not do this: {text} ({type(error).__name__}).")
     if sqlstate == "25006":
         return UnsafeStoreError(
             f"Postgres is read-only for this session ({text}). Connect to the primary. Nothing was written."
@@ -239,27 +245,32 @@ class Tries:
     def __init__(self, table: str) -> None:
         self._table = table
         self._collisions = 0
-        self.losses = 0
-        self._loss: BaseException | None = None
+        self._losses = 0
+        self.repeated = False
+        """Whether a try may have been applied whose answer was lost."""
 
-    def count(self, error: Any, *, lost: bool) -> None:
-        """Take in the driver's error. Raises unless the statement should be tried again: after a
+    def not_lent(self, error: SendOnceError) -> None:
+        """No connection was to be had. Raises unless a new one was lost while it was being opened."""
+        self._losses += 1
+        if isinstance(error, ConnectionLostError) and self._losses <= LOST_MAX:
+            return
+        if self.repeated:
+            # No later error can say that nothing was written.
+            raise failure(error, None, lost=True, table=self._table) from error
+        raise error
+
+    def failed(self, error: Any, *, lost: bool) -> None:
+        """The driver raised `error`. Raises unless the statement should be tried again: after a
         collision, which undid it, or on another connection."""
-        self.losses += lost
-        self._collisions += not lost
         if lost:
-            self._loss = error
-        if lost and self.losses <= LOST_MAX:
-            return
-        if not lost and error.sqlstate in _COLLIDED and self._collisions < TRIES_MAX:
-            return
-        self.raise_if_lost(error)
-        raise failure(error, error.sqlstate, lost=lost, table=self._table) from error
-
-    def raise_if_lost(self, error: BaseException) -> None:
-        """Once a connection was lost, no later error can say that nothing was written."""
-        if self._loss is not None:
-            raise failure(self._loss, None, lost=True, table=self._table) from error
+            self.repeated = True
+            self._losses += 1
+            again = self._losses <= LOST_MAX
+        else:
+            self._collisions += 1
+            again = error.sqlstate in _COLLIDED and self._collisions < TRIES_MAX
+        if not again:
+            raise failure(error, error.sqlstate, lost=lost or self.repeated, table=self._table) from error
 
 
 def is_lost(connection: Any) -> bool:
