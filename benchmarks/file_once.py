@@ -7,14 +7,14 @@ import itertools
 import os
 from pathlib import Path
 
-from timing import RAM_DISK, folder, interleaved, repeated, rounds, table
+from timing import RAM_DISK, Work, folder, interleaved, repeated, rounds, table
 
 from send_once import FileStore, Ledger
 
 LINE = b"x" * 380 + b"\n"
 
 
-def floor(path: Path, *, with_lock_file: bool):
+def floor(path: Path, *, with_lock_file: bool) -> Work:
     """Twice: flock, append, fdatasync; the second floor also makes and removes a lock file, as Node does."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     lock = f"{path}.lock"

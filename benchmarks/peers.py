@@ -12,24 +12,24 @@ import warnings
 from pathlib import Path
 
 from sqlite_once import floor
-from timing import RAM_DISK, folder, interleaved, rounds, table
+from timing import RAM_DISK, Work, folder, interleaved, rounds, table
 
 from send_once import Ledger, SQLiteStore
 
 
-def ours(path: Path):
+def ours(path: Path) -> Work:
     ledger, keys = Ledger(SQLiteStore(path)), itertools.count()
     return lambda: ledger.once(f"{next(keys):064d}", lambda: "id")
 
 
-def agent_once(path: Path):
+def agent_once(path: Path) -> Work:
     import once
 
     guard, keys = once.Once(path), itertools.count()
     return lambda: guard.execute(lambda: "id", key=f"{next(keys):064d}")
 
 
-def exactly_once(path: Path):
+def exactly_once(path: Path) -> Work:
     from exactly_once import once as guard
     from exactly_once.stores.sqlite import SQLiteStore as TheirStore
 

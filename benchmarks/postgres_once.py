@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from timing import interleaved, median, rounds, table
+from timing import Work, interleaved, median, rounds, table
 
 from send_once import Ledger, PostgresStore
 
@@ -21,7 +21,7 @@ ROW = "x" * 380
 TESTS = Path(__file__).parents[1] / "packages/send-once/tests"
 
 
-def floor(address: str, *, prepared: bool):
+def floor(address: str, *, prepared: bool) -> tuple[Work, Work]:
     connection = psycopg.connect(address, autocommit=True, prepare_threshold=5 if prepared else None)
     connection.execute("CREATE TABLE IF NOT EXISTS floor (key TEXT PRIMARY KEY, status TEXT, entry TEXT)")
     keys = itertools.count(start=1_000_000 * prepared)

@@ -7,14 +7,14 @@ import os
 import sqlite3
 from pathlib import Path
 
-from timing import RAM_DISK, folder, interleaved, median, repeated, rounds, table
+from timing import RAM_DISK, Work, folder, interleaved, median, repeated, rounds, table
 
 from send_once import Ledger, SQLiteStore
 
 ROW = "x" * 380
 
 
-def floor(path: Path):
+def floor(path: Path) -> Work:
     """Two commits in WAL with synchronous=FULL: insert a row, update it."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")

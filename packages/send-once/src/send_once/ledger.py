@@ -194,7 +194,8 @@ class Ledger:
 
         `lookup` returns Found (sent), Absent (failed, so that it may be sent again) or CannotTell.
         Absent must mean that the look-up covers the time since the claim and is current; it settles
-        nothing while the claiming process still runs here. A look-up that raises cannot tell.
+        nothing while the claiming process still runs here. Of a process on another host nothing is
+        known: choose `older_than` beyond the longest time a send takes. A look-up that raises cannot tell.
         """
         sent: list[Entry] = []
         failed: list[Entry] = []

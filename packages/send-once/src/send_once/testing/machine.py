@@ -16,8 +16,8 @@ from send_once import approvals, protocol, reconciling
 from send_once.certainty import classifier
 from send_once.entry import Entry, Status
 from send_once.errors import RejectedSendError, SendOnceError, UncertainSendError
-from send_once.outcomes import Absent, CannotTell, Evidence, Found
-from send_once.owner import new_mark
+from send_once.outcomes import Absent, Evidence, Found
+from send_once.owner import Liveness, new_mark
 from send_once.stores.base import Store
 from send_once.testing.faults import StoreFault
 
@@ -45,6 +45,8 @@ class Caller:
     expires_at_ms: float = float("inf")
     """Until when the approval behind it holds."""
     facts_hold: bool = True
+    mark_id: str | None = None
+    """The id of the last claim it tried to make."""
     told_ms: float = 0.0
     """The last time of day it was told."""
 
@@ -63,7 +65,6 @@ class Truth:
     wrongly_written_off: int = 0
     """How often someone marked it failed although it had arrived, or a send was under way."""
     was_sent: bool = False
-    under_way: int = 0
     closed: set[str | None] = field(default_factory=set)
     """Claims that may be followed by another send: refused by the provider, or marked failed by a person."""
 
@@ -103,7 +104,8 @@ class World:
         if entry is None or entry.status is not Status.PENDING:
             return
         truth = self.truth.setdefault(key, Truth())
-        settled = self._run(reconciling.settle_by_evidence(entry, _evidence(truth), "process gone"))
+        liveness: Liveness = "running here" if self._is_under_way(entry) else "process gone"
+        settled = self._run(reconciling.settle_by_evidence(entry, _evidence(truth), liveness))
         if isinstance(settled, Entry) and settled.status is Status.FAILED:
             truth.closed.add(settled.claim_id)
 
@@ -119,17 +121,16 @@ class World:
 
     def crash(self, caller: Caller) -> None:
         """The caller's process dies where it stands."""
-        self._end_send(caller)
         caller.script.close()
         caller.step = None
 
     def resolve(self, key: str, status: Status) -> None:
         """A person settles the key, rightly or wrongly."""
         truth = self.truth.setdefault(key, Truth())
-        wrong = status is Status.FAILED and (truth.arrived > 0 or truth.under_way > 0)
+        before = self.store.get(key)
+        wrong = status is Status.FAILED and (truth.arrived > 0 or self._is_under_way(before))
         script = protocol.resolve(key, status, by="someone", note=None, provider_id=None)
         try:
-            before = self.store.get(key)
             after = self._run(script)
         except SendOnceError:
             return
@@ -172,14 +173,21 @@ class World:
             case "failed" | "unknown":
                 pass
 
+    def _is_under_way(self, entry: Entry | None) -> bool:
+        """Whether the caller that made the entry's claim is alive: it sends, or is about to."""
+        if entry is None or entry.claim_id is None:
+            return False
+        return any(not caller.ended and caller.mark_id == entry.claim_id for caller in self.callers)
+
     def _perform(self, caller: Caller, fault: FaultMoment, ending: Ending) -> Any:
         match caller.step:
             case protocol.Now():
                 caller.told_ms = self.now_ms
                 return self.now_ms
             case protocol.Begin(payload=payload):
-                caller.told_ms = self.now_ms
-                return new_mark(payload), self.now_ms
+                mark = new_mark(payload)
+                caller.told_ms, caller.mark_id = self.now_ms, mark.id
+                return mark, self.now_ms
             case protocol.Recheck():
                 return {"due": caller.facts_hold}
             case protocol.Claim(entry=entry):
@@ -202,7 +210,6 @@ class World:
 
     def _send(self, caller: Caller, attempt: int, ending: Ending) -> str:
         truth = self.truth[caller.key]
-        self._end_send(caller)
         if ending.startswith("accepted"):
             truth.arrived += 1
         if ending == "refused":
@@ -233,12 +240,7 @@ class World:
         assert caller.told_ms <= caller.expires_at_ms, f"{caller.key}: sent after the approval had expired"
         caller.send_ran = True
         caller.claim_id = entry.claim_id if entry is not None else None
-        truth.under_way += 1
         truth.sends.append((caller.claim_id, caller.step.context.attempt))
-
-    def _end_send(self, caller: Caller) -> None:
-        if isinstance(caller.step, protocol.Send):
-            self.truth[caller.key].under_way -= 1
 
     def _run(self, script: protocol.Script[T]) -> T:
         """Drive a script that does not send to its end, without faults."""
@@ -253,6 +255,4 @@ class World:
 
 
 def _evidence(truth: Truth) -> Evidence:
-    if truth.arrived:
-        return Found("provider-id")
-    return CannotTell("a send is under way") if truth.under_way else Absent("complete log, searched by key")
+    return Found("provider-id") if truth.arrived else Absent("complete log, searched by key")
