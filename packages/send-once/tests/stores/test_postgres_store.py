@@ -30,6 +30,7 @@ from send_once.errors import (
 from send_once.stores.postgres import AsyncPostgresStore, PostgresStore
 from send_once.stores.statements import SCHEMA
 from send_once.testing import entry_of
+from servers.pooler import Pooler
 from servers.postgres import Postgres
 
 WAIT_SECONDS_MAX = 120.0
@@ -179,7 +180,8 @@ def test_a_pool_of_the_callers_is_used_and_left_to_him(postgres_url: str) -> Non
         assert ledger.once("k", lambda: "id").outcome == "duplicate"
         ledger.close()
         with pool.connection() as connection:
-            assert list(connection.execute("SELECT status FROM send_once")) == [{"status": "sent"}]
+            rows: list[Any] = list(connection.execute("SELECT status FROM send_once"))
+        assert rows == [{"status": "sent"}]
     with (
         ConnectionPool(postgres_url, min_size=1) as manual,
         pytest.raises(UnsafeStoreError, match=r"kwargs=\{'autocommit': True\}"),
@@ -437,6 +439,23 @@ def test_a_role_without_rights_is_told_which(
     with pytest.raises(StoreError, match=r"permission denied.*grant SELECT, INSERT and UPDATE"):
         reader.claim(entry_of("l"))
     reader.close()
+
+
+def test_statements_are_prepared_only_in_a_session_that_is_ours_alone(postgres_url: str) -> None:
+    """Behind a transaction pooler a prepared name may stand for somebody else's statement."""
+
+    def prepared(connection: psycopg.Connection[Any], url: str) -> list[str]:
+        ledger = Ledger(PostgresStore(connection))
+        ledger.once(url, lambda: "id")
+        rows = connection.execute("SELECT statement FROM pg_prepared_statements", prepare=False).fetchall()
+        return [row[0][:6] for row in rows]
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        assert prepared(connection, "direct") == ["WITH c", "UPDATE"]
+    with psycopg.connect(postgres_url, autocommit=True, prepare_threshold=None) as connection:
+        assert prepared(connection, "unwanted") == []
+    with Pooler(postgres_url, 1) as pooler, psycopg.connect(pooler.url, autocommit=True) as connection:
+        assert prepared(connection, "pooler") == []
 
 
 def test_rows_that_hold_no_entry_are_an_error_not_an_absent_key(

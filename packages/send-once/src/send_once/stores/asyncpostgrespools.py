@@ -33,6 +33,7 @@ class AsyncPool(Protocol):
     async def give_back(self, connection: Any) -> None: ...
     async def discard(self, connection: Any) -> None: ...
     async def close(self) -> None: ...
+    def prepares(self, connection: Any) -> bool: ...
 
 
 class AsyncOwnPool:
@@ -44,6 +45,7 @@ class AsyncOwnPool:
         self._table, self._size, self._create = table, size, create
         self._timeout_seconds = timeout_seconds
         self._inherited: list[IdleConnections] = []
+        self._prepares: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._loop: Any = None
         self._idle = IdleConnections()
         self._places = asyncio.Semaphore(size)
@@ -73,6 +75,9 @@ class AsyncOwnPool:
         """Close those that nobody is using. The pool opens new ones when it is used again."""
         self._idle.close()
 
+    def prepares(self, connection: Any) -> bool:
+        return self._prepares[connection]
+
     def _start_anew(self) -> None:
         self._idle.close()
         # Where they are a parent's, that left them open: to close them here would end its sessions.
@@ -87,7 +92,7 @@ class AsyncOwnPool:
         except psycopg.OperationalError as error:
             raise cannot_connect(error) from error
         try:
-            await verify(connection, self._table, create=self._create)
+            self._prepares[connection] = await verify(connection, self._table, create=self._create)
         except BaseException:
             connection.pgconn.finish()
             raise
@@ -99,7 +104,7 @@ class AsyncGivenPool:
 
     def __init__(self, pool: Any, table: Table, *, create: bool) -> None:
         self._pool, self._table, self._create = pool, table, create
-        self._verified: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._prepares: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     async def lend(self) -> Any:
         connection = await self._taken()
@@ -108,9 +113,8 @@ class AsyncGivenPool:
                 await self.discard(connection)
                 connection = await self._taken()
             require_autocommit(connection)
-            if connection not in self._verified:
-                await verify(connection, self._table, create=self._create)
-                self._verified.add(connection)
+            if connection not in self._prepares:
+                self._prepares[connection] = await verify(connection, self._table, create=self._create)
         except BaseException:
             await self._pool.putconn(connection)
             raise
@@ -125,6 +129,9 @@ class AsyncGivenPool:
 
     async def close(self) -> None:
         """It is the caller's."""
+
+    def prepares(self, connection: Any) -> bool:
+        return self._prepares[connection]
 
     async def _taken(self) -> Any:
         psycopg = driver()
@@ -142,7 +149,7 @@ class AsyncGivenConnection:
         self._connection, self._table, self._create = connection, table, create
         self._lock = asyncio.Lock()
         self._pid = os.getpid()
-        self._verified = False
+        self._prepares: bool | None = None
 
     async def lend(self) -> Any:
         if self._pid != os.getpid():
@@ -151,9 +158,8 @@ class AsyncGivenConnection:
         try:
             require_open(self._connection)
             require_autocommit(self._connection)
-            if not self._verified:
-                await verify(self._connection, self._table, create=self._create)
-                self._verified = True
+            if self._prepares is None:
+                self._prepares = await verify(self._connection, self._table, create=self._create)
         except BaseException:
             self._lock.release()
             raise
@@ -169,8 +175,11 @@ class AsyncGivenConnection:
     async def close(self) -> None:
         """It is the caller's."""
 
+    def prepares(self, _connection: Any) -> bool:
+        return bool(self._prepares)
 
-async def verify(connection: Any, table: Table, *, create: bool) -> None:
+
+async def verify(connection: Any, table: Table, *, create: bool) -> bool:
     """As in `postgrespools`."""
     psycopg = driver()
     look = table.look()
@@ -183,14 +192,12 @@ async def verify(connection: Any, table: Table, *, create: bool) -> None:
             postgresql.require_safe(row, table.name, create=False)
     except psycopg.Error as error:
         raise postgresql.failure(error, error.sqlstate, lost=bool(connection.closed), table=table.name) from error
+    return postgresql.may_prepare(row, connection)
 
 
 async def execute(connection: Any, query: Query, *, prepare: bool = False) -> list[tuple[Any, ...]]:
     """As in `postgrespools`."""
-    psycopg = driver()
-    from psycopg.rows import tuple_row
-
-    cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    cursor = driver().AsyncCursor(connection, row_factory=driver().rows.tuple_row)
     await cursor.execute(query.sql, query.parameters, prepare=prepare)
     return await cursor.fetchall() if cursor.description else []
 

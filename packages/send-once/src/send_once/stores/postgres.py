@@ -30,8 +30,9 @@ class PostgresStore:
     Guarantees: a claim or transition is committed (and so on disk) before it returns True; one
     statement, one round trip, one commit each. A connection that is lost meanwhile is replaced and
     the statement repeated, in a way that tells whether it had been applied. Right behind a transaction
-    pooler; with `prepare` statements are prepared on the server, which such a pooler must support.
-    Safe between threads, and after a fork where `source` is a string.
+    pooler: statements are prepared on the server only where the session is seen to be ours alone, and
+    never on connections that were made with prepare_threshold=None. Safe between threads, and after a
+    fork where `source` is a string.
 
     Refused with UnsafeStoreError on first use: a connection inside a transaction or not in
     autocommit, a read-only session, a replica, `synchronous_commit` or `fsync` off, a table that is
@@ -47,11 +48,9 @@ class PostgresStore:
         pool_size: int = POOL_SIZE,
         timeout_seconds: float = 30.0,
         create: bool = True,
-        prepare: bool = False,
     ) -> None:
         _check(pool_size, timeout_seconds, "PostgresStore")
         self._driver_error: type[Exception] = driver().Error
-        self._prepare = prepare
         self._table = Table(statements.require_table(table, store_name="PostgresStore"))
         self._pool: Pool
         if isinstance(source, str):
@@ -131,7 +130,7 @@ class PostgresStore:
                 tries.not_lent(error)
                 continue
             try:
-                rows = execute(connection, query, prepare=self._prepare)
+                rows = execute(connection, query, prepare=self._pool.prepares(connection))
             except self._driver_error as error:
                 lost = is_lost(connection)
                 self._pool.discard(connection) if lost else self._pool.give_back(connection)
@@ -160,11 +159,9 @@ class AsyncPostgresStore:
         pool_size: int = POOL_SIZE,
         timeout_seconds: float = 30.0,
         create: bool = True,
-        prepare: bool = False,
     ) -> None:
         _check(pool_size, timeout_seconds, "AsyncPostgresStore")
         self._driver_error: type[Exception] = driver().Error
-        self._prepare = prepare
         self._table = Table(statements.require_table(table, store_name="AsyncPostgresStore"))
         self._pool: AsyncPool
         if isinstance(source, str):
@@ -243,7 +240,7 @@ class AsyncPostgresStore:
                 tries.not_lent(error)
                 continue
             try:
-                rows = await async_execute(connection, query, prepare=self._prepare)
+                rows = await async_execute(connection, query, prepare=self._pool.prepares(connection))
             except self._driver_error as error:
                 lost = is_lost(connection)
                 await (self._pool.discard(connection) if lost else self._pool.give_back(connection))

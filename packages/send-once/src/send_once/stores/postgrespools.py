@@ -7,6 +7,7 @@ Nothing is opened before the first use, and no thread is started.
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import threading
@@ -38,6 +39,7 @@ class Pool(Protocol):
     def give_back(self, connection: Any) -> None: ...
     def discard(self, connection: Any) -> None: ...
     def close(self) -> None: ...
+    def prepares(self, connection: Any) -> bool: ...
 
 
 class IdleConnections:
@@ -75,6 +77,7 @@ class OwnPool:
         self._table, self._size, self._create = table, size, create
         self._timeout_seconds = timeout_seconds
         self._inherited: list[IdleConnections] = []
+        self._prepares: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._start()
 
     def lend(self) -> Any:
@@ -102,6 +105,9 @@ class OwnPool:
         """Close those that nobody is using. The pool opens new ones when it is used again."""
         self._idle.close()
 
+    def prepares(self, connection: Any) -> bool:
+        return self._prepares[connection]
+
     def _start(self) -> None:
         self._idle = IdleConnections()
         self._places = threading.BoundedSemaphore(self._size)
@@ -113,7 +119,7 @@ class OwnPool:
         except psycopg.OperationalError as error:
             raise cannot_connect(error) from error
         try:
-            verify(connection, self._table, create=self._create)
+            self._prepares[connection] = verify(connection, self._table, create=self._create)
         except BaseException:
             connection.close()
             raise
@@ -125,7 +131,7 @@ class GivenPool:
 
     def __init__(self, pool: Any, table: Table, *, create: bool) -> None:
         self._pool, self._table, self._create = pool, table, create
-        self._verified: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._prepares: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     def lend(self) -> Any:
         connection = self._taken()
@@ -135,9 +141,8 @@ class GivenPool:
                 self._pool.putconn(connection)
                 connection = self._taken()
             require_autocommit(connection)
-            if connection not in self._verified:
-                verify(connection, self._table, create=self._create)
-                self._verified.add(connection)
+            if connection not in self._prepares:
+                self._prepares[connection] = verify(connection, self._table, create=self._create)
         except BaseException:
             self._pool.putconn(connection)
             raise
@@ -152,6 +157,9 @@ class GivenPool:
 
     def close(self) -> None:
         """It is the caller's."""
+
+    def prepares(self, connection: Any) -> bool:
+        return self._prepares[connection]
 
     def _taken(self) -> Any:
         psycopg = driver()
@@ -168,7 +176,7 @@ class GivenConnection:
         self._connection, self._table, self._create = connection, table, create
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._verified = False
+        self._prepares: bool | None = None
 
     def lend(self) -> Any:
         if self._pid != os.getpid():
@@ -177,9 +185,8 @@ class GivenConnection:
         try:
             require_open(self._connection)
             require_autocommit(self._connection)
-            if not self._verified:
-                verify(self._connection, self._table, create=self._create)
-                self._verified = True
+            if self._prepares is None:
+                self._prepares = verify(self._connection, self._table, create=self._create)
         except BaseException:
             self._lock.release()
             raise
@@ -194,7 +201,11 @@ class GivenConnection:
     def close(self) -> None:
         """It is the caller's."""
 
+    def prepares(self, _connection: Any) -> bool:
+        return bool(self._prepares)
 
+
+@functools.cache
 def driver() -> Any:
     """psycopg, or an ImportError that says how to get it."""
     try:
@@ -248,8 +259,9 @@ def require_autocommit(connection: Any) -> None:
         )
 
 
-def verify(connection: Any, table: Table, *, create: bool) -> None:
-    """Look at the server, session and table; make the table where it is missing and `create` allows."""
+def verify(connection: Any, table: Table, *, create: bool) -> bool:
+    """Look at the server, session and table; make the table where it is missing and `create` allows.
+    Answers whether statements may be prepared in this session."""
     psycopg = driver()
     look = table.look()
     try:
@@ -261,14 +273,12 @@ def verify(connection: Any, table: Table, *, create: bool) -> None:
             postgresql.require_safe(row, table.name, create=False)
     except psycopg.Error as error:
         raise postgresql.failure(error, error.sqlstate, lost=bool(connection.closed), table=table.name) from error
+    return postgresql.may_prepare(row, connection)
 
 
 def execute(connection: Any, query: Query, *, prepare: bool = False) -> list[tuple[Any, ...]]:
     """One statement, with a cursor that does not depend on how the caller set up his connection."""
-    psycopg = driver()
-    from psycopg.rows import tuple_row
-
-    cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+    cursor = driver().Cursor(connection, row_factory=driver().rows.tuple_row)
     cursor.execute(query.sql, query.parameters, prepare=prepare)
     return cursor.fetchall() if cursor.description else []
 

@@ -2,8 +2,8 @@
 
 Scripts yield a :class:`Query` and are sent the :class:`Answer`. Every query is one statement in
 autocommit and needs nothing of the session it runs in, so that a transaction pooler may stand
-between: no SET, no advisory lock, no LISTEN, no temporary table, no server-side prepared statement
-unless asked for.
+between: no SET, no advisory lock, no LISTEN, no temporary table. Statements are prepared on the
+server only where nobody stands between.
 
 A query may be repeated. When the connection is lost nobody can tell whether the statement was
 applied, but a repetition answers it: a claim that stands there with our own text is ours, and so
@@ -61,7 +61,8 @@ LOOK: Final = """SELECT current_setting('transaction_read_only') AS read_only, p
   current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
   (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)) AS persistence,
   (SELECT json_object_agg(attname, format_type(atttypid, NULL)) FROM pg_attribute
-    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped) AS columns"""
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped) AS columns,
+  pg_backend_pid() AS backend_pid"""
 
 
 class ConnectionLostError(StoreError):
@@ -178,9 +179,15 @@ def is_missing(row: Sequence[Any]) -> bool:
     return row[4] is None
 
 
+def may_prepare(row: Sequence[Any], connection: Any) -> bool:
+    """Whether statements may be prepared: only in a session that is ours alone, for there a name means
+    what we prepared. A pooler tells its clients another process number than the server's own."""
+    return bool(row[6] == connection.info.backend_pid and connection.prepare_threshold is not None)
+
+
 def require_safe(row: Sequence[Any], table: str, *, create: bool) -> None:
     """Refuse a server, session or table on which a claim would be refused, lost or misread."""
-    read_only, in_recovery, synchronous_commit, fsync, persistence, columns = row
+    read_only, in_recovery, synchronous_commit, fsync, persistence, columns, _ = row
     if in_recovery:
         raise UnsafeStoreError(
             "This Postgres server is a replica (in recovery): it cannot take a claim, and what it shows may be old. "
