@@ -55,13 +55,13 @@ from send_once.outcomes import (
     Unknown,
 )
 from send_once.owner import liveness
-from send_once.recipients import describe_recipient
 from send_once.settings import Settlement, claim_request
 from send_once.stores.base import AsyncStore, Store
 from send_once.version import __version__
 
 if TYPE_CHECKING:
     from send_once.async_ledger import AsyncLedger
+    from send_once.recipients import describe_recipient
     from send_once.stores import (
         AsyncPostgresStore,
         FileStore,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 
 _LOADED_WHEN_NAMED: Final = {
     "AsyncLedger": "send_once.async_ledger",
+    "describe_recipient": "send_once.recipients",
     **dict.fromkeys(
         (
             "AsyncPostgresStore",

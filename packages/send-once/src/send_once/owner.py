@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from send_once.entry import ClaimMark
 
 Liveness = Literal["running here", "process gone", "another host", "another container", "not known"]
 
-_PROC: Final = Path("/proc")
 _START_PARTS: Final = 3
 _START_TIME: Final = 19  # field 22 of proc(5)'s stat, counted from the one after the command name
 
@@ -44,7 +41,7 @@ def liveness(mark: ClaimMark | None) -> Liveness:
     """
     if mark is None or not mark.start or mark.pid <= 0:
         return "not known"
-    if mark.host != socket.gethostname():
+    if mark.host != os.uname().nodename:
         return "another host"
     here, there = this_owner().start.split("."), mark.start.split(".")
     if len(here) != _START_PARTS or len(there) != _START_PARTS:
@@ -60,7 +57,7 @@ def liveness(mark: ClaimMark | None) -> Liveness:
 @lru_cache(maxsize=1)
 def _owner_of(pid: int) -> Owner:
     # Keyed by pid, so that a forked child does not speak with its parent's name.
-    return Owner(socket.gethostname(), pid, _start_of(pid))
+    return Owner(os.uname().nodename, pid, _start_of(pid))
 
 
 def _start_of(pid: int) -> str:
@@ -69,7 +66,7 @@ def _start_of(pid: int) -> str:
 
 
 def _boot_id() -> str:
-    return _read(_PROC / "sys/kernel/random/boot_id")[:8]
+    return _read("/proc/sys/kernel/random/boot_id")[:8]
 
 
 def _pid_namespace() -> str:
@@ -81,13 +78,14 @@ def _pid_namespace() -> str:
 
 def _start_ticks(pid: int) -> str:
     """When the process started, or "" if it has ended. The command name may hold spaces: count after it."""
-    after_name = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
+    after_name = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     ended = not after_name or after_name[0] in "ZX"
     return "" if ended or len(after_name) <= _START_TIME else after_name[_START_TIME]
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
     try:
-        return path.read_text().strip()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
     except OSError:
         return ""
