@@ -21,9 +21,15 @@ STRACE_MISSING = (
 
 
 @pytest.fixture(scope="session")
-def sweep_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Sweep]]:
+def needs_strace() -> None:
+    """Skips loudly without it; where CI is "true", fails."""
+    if shutil.which("strace") is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(STRACE_MISSING)
+
+
+@pytest.fixture(scope="session")
+def sweep_of(needs_strace: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Sweep]]:
     """`sweep_of(store)`: the sweep of that store, made once."""
-    _require_strace()
     with ExitStack() as stack:
         made: dict[tuple[str, str], Sweep] = {}
 
@@ -79,8 +85,3 @@ def _totals(terminalreporter: Any) -> dict[str, Counter[str]]:
 
 def _listed(counter: Counter[str]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in counter.most_common())
-
-
-def _require_strace() -> None:
-    if shutil.which("strace") is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(STRACE_MISSING)

@@ -23,10 +23,8 @@ SYNC_ORDER_CALLS: Final = "write,writev,pwrite64,ftruncate,fsync,fdatasync,renam
 
 WRITES: Final = frozenset({"write", "writev", "pwrite64"})
 SYNCS: Final = frozenset({"fsync", "fdatasync"})
-REFUSABLE: Final = (
-    WRITES | SYNCS | {"ftruncate", "rename", "link", "linkat", "unlink", "openat", "flock", "fcntl", "pread64"}
-)
-"""Calls that a disk, a quota or another machine can refuse."""
+REFUSABLE: Final = WRITES | SYNCS | {"ftruncate", "rename", "link", "linkat", "unlink", "openat", "flock", "pread64"}
+"""Calls that a disk, a quota or another machine can refuse. (Not fcntl: SQLite itself retries a lock for ten seconds.)"""
 
 _CALL: Final = re.compile(r"^(\d+) +(?:<\.\.\. )?(\w+)(?: resumed|\()")
 

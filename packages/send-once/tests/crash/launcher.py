@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from typing import Any
 
@@ -64,8 +63,7 @@ def _wait(pid: int, children: dict[int, int]) -> dict[str, Any]:
     _, status = os.waitpid(pid, 0)
     text = os.pread(report_fd, 1 << 24, 0)
     os.close(report_fd)
-    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    return {"killed": killed, "status": status, "report": json.loads(text) if text else None}
+    return {"killed": os.WIFSIGNALED(status), "status": status, "report": json.loads(text) if text else None}
 
 
 if __name__ == "__main__":

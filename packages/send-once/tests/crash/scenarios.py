@@ -32,6 +32,8 @@ class Place(NamedTuple):
     store: str
     address: str = ""
     table: str = ""
+    patience_seconds: float = 2.0
+    """How long a store waits for a lock or server that an injected fault keeps from it."""
 
 
 class Run(NamedTuple):
@@ -107,12 +109,16 @@ def open_store(place: Place) -> Store:
         made: Store = import_module("crash.controls").open_control(place)
         return made
     if place.store == "file":
-        return import_module("send_once.stores.file").FileStore(file_path(place))  # type: ignore[no-any-return]  # lazy
+        return import_module("send_once.stores.file").FileStore(
+            file_path(place), lock_timeout_seconds=place.patience_seconds
+        )  # type: ignore[no-any-return]  # lazy
     if place.store == "sqlite":
-        return import_module("send_once.stores.sqlite").SQLiteStore(file_path(place))  # type: ignore[no-any-return]  # lazy
+        return import_module("send_once.stores.sqlite").SQLiteStore(
+            file_path(place), timeout_seconds=place.patience_seconds
+        )  # type: ignore[no-any-return]  # lazy
     if place.store == "postgres":
         postgres = import_module("send_once.stores.postgres")
-        return postgres.PostgresStore(place.address, table=place.table)  # type: ignore[no-any-return]  # lazy
+        return postgres.PostgresStore(place.address, table=place.table, timeout_seconds=place.patience_seconds)  # type: ignore[no-any-return]  # lazy
     raise LookupError(place.store)
 
 
@@ -136,8 +142,6 @@ def _prepare(place: Place, scenario: Scenario) -> Mapping[str, Sequence[object]]
     if scenario.opens_missing:
         return {}
     store = open_store(place)
-    if place.store == "postgres":
-        store.create_table()  # type: ignore[attr-defined]  # Postgres only
     with Ledger(store) as ledger:
         ledger.once("another key", Sender(place.directory, "prepare").accepting())
         scenario.prepare(ledger, Sender(place.directory, "prepare"))

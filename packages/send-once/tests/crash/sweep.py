@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from crash import syncorder
+from crash.cutting import Cut, CuttingRelay, Direction
 from crash.fulldisk import Disk
 from crash.injection import REFUSABLE, SYNC_ORDER_CALLS, SYNCS, WRITES, Launcher, Point, count_calls
 from crash.oracle import violations
 from crash.scenarios import Place
 
 WORKERS: Final = 2
-SHORT_FORM_STEP: Final = 9
-"""In the short form, every ninth point (a prime to most loops), and at least one of every call's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Sweep:
     """Plays scenarios on one store, each time at a new place. Use as a context manager."""
 
     def __init__(self, store: str, scratch: Path, address: str = "") -> None:
-        self._store, self._scratch, self._address = store, scratch, address
+        self.store, self._scratch, self._address = store, scratch, address
         self._numbers = count(1)
         self._lock = threading.Lock()
         self._idle = [Launcher(store, scratch) for _ in range(WORKERS)]
@@ -93,13 +92,36 @@ class Sweep:
 
     def on_full_disk(self, scenario: str, disk: Disk) -> list[str]:
         """Play on a disk that fills up after the ledger was prepared; look when there is room again."""
-        place = Place(str(disk.path), self._store)
+        place = Place(str(disk.path), self.store)
         with self._launcher() as launcher:
             before = launcher.prepare(place, scenario)
             disk.fill()
             ending = launcher.act(place, scenario)
             disk.make_room()
             return violations(before, launcher.look(place, scenario), ending.told)
+
+    def at_cuts(self, scenario: str, cuts: Iterable[Cut], server_port: int, event: Callable[[], None]) -> Report:
+        """Break the connection to the database at each cut, one after the other, and run `event` there."""
+        report = Report()
+        for cut in cuts:
+            with self._launcher() as launcher:
+                place, before = self._prepared(launcher, scenario)
+                with CuttingRelay(server_port, cut, event) as relay:
+                    ending = launcher.act(_through(relay, place, server_port), scenario)
+                if not relay.was_cut:
+                    report.missed += 1
+                    continue
+                wrong = violations(before, launcher.look(place, scenario), ending.told)
+            report.note("cut", Broken(scenario, str(cut), tuple(wrong)))
+        return report
+
+    def counted_messages(self, scenario: str, server_port: int) -> dict[Direction, int]:
+        """How many messages the operation exchanges with its server, undisturbed."""
+        with self._launcher() as launcher:
+            place, _ = self._prepared(launcher, scenario)
+            with CuttingRelay(server_port) as relay:
+                launcher.act(_through(relay, place, server_port), scenario)
+            return relay.counts
 
     def _at(self, scenario: str, point: Point, report: Report) -> None:
         with self._launcher() as launcher:
@@ -129,7 +151,7 @@ class Sweep:
     @contextmanager
     def _launcher(self) -> Iterator[Launcher]:
         with self._lock:
-            launcher = self._idle.pop() if self._idle else Launcher(self._store, self._scratch)
+            launcher = self._idle.pop() if self._idle else Launcher(self.store, self._scratch)
         try:
             yield launcher
         finally:
@@ -139,8 +161,15 @@ class Sweep:
     def _prepared(self, launcher: Launcher, scenario: str) -> tuple[Place, dict[str, Any]]:
         with self._lock:
             number = next(self._numbers)
-        place = Place(str(self._scratch / f"{number:05}"), self._store, self._address, f"crash_{os.getpid()}_{number}")
+        place = Place(str(self._scratch / f"{number:05}"), self.store, self._address, f"crash_{os.getpid()}_{number}")
         return place, launcher.prepare(place, scenario)
+
+
+def _through(relay: CuttingRelay, place: Place, server_port: int) -> Place:
+    patience_seconds = 30.0  # a server that is killed there comes back
+    return place._replace(
+        patience_seconds=patience_seconds, address=place.address.replace(f":{server_port}/", f":{relay.port}/")
+    )
 
 
 def _clear(place: Place, *, keep: bool) -> None:
@@ -153,25 +182,43 @@ def kill_points(counted: Counter[str]) -> list[Point]:
     return [Point(call, n, "kill") for call in sorted(counted) for n in range(1, counted[call] + 1)]
 
 
-def fault_points(counted: Counter[str], errors: Sequence[str] = ("ENOSPC", "EIO")) -> list[Point]:
-    """Every call that a disk can refuse, refused: once, and from then on for good."""
-    return [point for call in sorted(REFUSABLE & set(counted)) for point in _faults(call, counted[call], errors)]
+def fault_points(counted: Counter[str], *, lies: bool = False) -> list[Point]:
+    """Every call that a disk can refuse, refused: once, and from then on for good.
+
+    With `lies`, also every write answered with a count of bytes of which none was written. The file
+    store reads back what it wrote and so survives that; SQLite relies on the kernel's word, and is
+    given real short counts instead (`at_size_limits`).
+    """
+    return [point for call in sorted(REFUSABLE & set(counted)) for point in _faults(call, counted[call], lies=lies)]
 
 
-def _faults(call: str, calls: int, errors: Sequence[str]) -> Iterator[Point]:
+def _faults(call: str, calls: int, *, lies: bool) -> Iterator[Point]:
     for n in range(1, calls + 1):
-        for error in errors:
+        for error in ("ENOSPC", "EIO"):
             yield Point(call, n, error)
             yield Point(call, n, f"{error}+")
         if call in WRITES | SYNCS:
             yield Point(call, n, "EIO&undo")
-        if call in WRITES:
+        if call in WRITES and lies:
             yield Point(call, n, "short=1")
             yield Point(call, n, "short=40")
 
 
-def some_of(points: Sequence[Point], step: int = SHORT_FORM_STEP) -> list[Point]:
-    """The short form: every `step`-th point, and the first of every call and fault."""
-    firsts = {(point.call, point.fault): point for point in reversed(points)}
+def network_points(counted: Counter[str]) -> list[Point]:
+    """Every call by which a client learns that its connection is gone: once, and from then on for good.
+
+    Not sendto: a failed one that is followed by a living connection happens on no network.
+    """
+    return [
+        Point(call, n, fault)
+        for call in ("connect", "recvfrom")
+        for n in range(1, counted[call] + 1)
+        for fault in ("ECONNRESET", "ECONNRESET+")
+    ]
+
+
+def some_of(points: Sequence[Point], step: int) -> list[Point]:
+    """The short form: every `step`-th point, and the first of every call."""
+    firsts = {point.call: point for point in reversed(points)}
     chosen = {*points[::step], *firsts.values()} if step > 1 else set(points)
     return [point for point in points if point in chosen]

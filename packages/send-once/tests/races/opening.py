@@ -21,7 +21,7 @@ def open_store(kind: str, address: str) -> Store:
         case "postgres":
             return send_once.PostgresStore(address)
         case "sql":
-            return send_once.SQLStore(SQLiteQuery(address), placeholder="?")
+            return send_once.SQLStore(SQLiteQuery(address), placeholder="question")
     raise LookupError(kind)
 
 
