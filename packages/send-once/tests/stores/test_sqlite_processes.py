@@ -112,6 +112,19 @@ def test_a_killed_holder_delays_nobody(store: SQLiteStore, path: Path, what: str
     assert store.get("torn") is None
 
 
+def test_nobody_goes_ahead_of_a_process_that_waits_for_the_database(store: SQLiteStore, path: Path) -> None:
+    """Whoever is first in the queue may still wait for a writer that does not queue: he is seen to."""
+    queue = store._database.queue
+    assert queue.take_turn()
+    assert not queue.others_wait()
+    holder = started(HOLD, path, "queue")
+    assert queue.others_wait()
+    holder.kill()
+    holder.communicate()
+    assert not queue.others_wait()
+    queue.leave()
+
+
 def test_whoever_waits_behind_a_stopped_process_is_told_so(path: Path) -> None:
     store = SQLiteStore(path, timeout_seconds=0.05)
     holder = started(HOLD, path, "transaction")

@@ -12,14 +12,21 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
 import threading
 import time
 from typing import Final
 
 from send_once.errors import StoreError
-from send_once.stores.filelock import TurnQueue, somebody_waits, wait_for_flock
+from send_once.stores.filelock import PLACES, TurnQueue, places, wait_for_flock
 
 _NOT_OURS_TO_WRITE: Final = (errno.EACCES, errno.EPERM)
+_OFD_SETLK: Final = getattr(fcntl, "F_OFD_SETLK", None)
+_OFD_GETLK: Final = getattr(fcntl, "F_OFD_GETLK", None)
+_TAKE_FRONT: Final = places(fcntl.F_WRLCK, PLACES, 1)
+_LEAVE_FRONT: Final = places(fcntl.F_UNLCK, PLACES, 1)
+_LOOK: Final = places(fcntl.F_WRLCK, 0, PLACES + 1)
+_NOBODY: Final = struct.pack("@h", fcntl.F_UNLCK)
 
 
 class FairQueue:
@@ -46,9 +53,11 @@ class FairQueue:
         return self._holder == threading.get_ident()
 
     def others_wait(self) -> bool:
-        """Whether another process stands in the queue: then it is not our turn yet."""
+        """Whether another process stands in the queue: then it is not our turn yet. False where the
+        system cannot tell."""
         try:
-            return somebody_waits(self._file())
+            fd = self._file()
+            return _OFD_GETLK is not None and fcntl.fcntl(fd, _OFD_GETLK, _LOOK)[:2] != _NOBODY
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -59,6 +68,9 @@ class FairQueue:
             self._standing = True
             if not wait_for_flock(fd, deadline):
                 self._standing = False
+            elif _OFD_SETLK is not None:
+                # Who is first still waits for the database, and must be seen to: `others_wait`.
+                fcntl.fcntl(fd, _OFD_SETLK, _TAKE_FRONT)
         except BaseException as error:
             self._close()
             if isinstance(error, OSError):
@@ -74,6 +86,8 @@ class FairQueue:
         try:
             if self._standing:
                 self._standing = False
+                if _OFD_SETLK is not None:
+                    fcntl.fcntl(self._fd, _OFD_SETLK, _LEAVE_FRONT)
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
         except OSError:
             self._close()  # closing frees the lock too

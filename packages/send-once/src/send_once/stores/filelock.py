@@ -36,8 +36,6 @@ DELAY_SECONDS_MAX: Final = 0.001
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _QUEUE_OFFSET: Final = 2**62
 _OFD_SETLK: Final = getattr(fcntl, "F_OFD_SETLK", None)
-_OFD_GETLK: Final = getattr(fcntl, "F_OFD_GETLK", None)
-_FREE: Final = struct.pack("@h", fcntl.F_UNLCK)
 
 
 class TurnQueue:
@@ -98,17 +96,6 @@ def try_flock(fd: int) -> bool:
         return _flock_if_free(fd)
     finally:
         _set_places(fd, _LEAVE_ROW)
-
-
-def somebody_waits(fd: int) -> bool:
-    """Whether another process stands in the row now. False where the system has no such locks."""
-    if _OFD_GETLK is None:
-        return False
-    try:
-        answer = fcntl.fcntl(fd, _OFD_GETLK, _TAKE_ROW)
-    except OSError:
-        return False
-    return answer[:2] != _FREE
 
 
 def wait_for_flock(fd: int, deadline: float) -> bool:

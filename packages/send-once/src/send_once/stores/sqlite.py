@@ -29,7 +29,8 @@ from send_once.stores.sqlitefile import (
 
 T = TypeVar("T")
 
-_LOOK_AGAIN_SECONDS: Final = (0.0001, 0.002)
+_LOOK_AGAIN_SECONDS: Final = 0.0001
+_LOOK_AGAIN_SECONDS_MAX: Final = 0.002
 
 
 class SQLiteStore:
@@ -172,6 +173,7 @@ class SQLiteStore:
     def _waited_for(self, attempt: Callable[[], T], deadline: float) -> T:
         """Look again until SQLite's own lock is free: the reference and other programs do not stand in
         our queue. Only the first of the queue comes here, so that looking often costs little."""
+        pause = _LOOK_AGAIN_SECONDS
         while True:
             try:
                 return attempt()
@@ -179,7 +181,8 @@ class SQLiteStore:
                 self._raise_unless_busy(error)
                 if time.monotonic() >= deadline:
                     raise self._timeout() from error
-            time.sleep(random.uniform(*_LOOK_AGAIN_SECONDS))  # noqa: S311  # jitter is no secret
+            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # jitter is no secret
+            pause = min(pause * 1.5, _LOOK_AGAIN_SECONDS_MAX)
 
     def _change(self, work: Callable[[Connection], T]) -> T:
         """A connection that saw an error or interrupt is closed: no transaction is ever left open. But
