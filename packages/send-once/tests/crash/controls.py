@@ -38,7 +38,7 @@ class NeverSyncs(FileStore):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        setattr(os, "fdatasync", _no_sync)  # noqa: B010  # a plain assignment does not type-check, and that is the point
+        setattr(os, "fdatasync", _no_sync)  # noqa: B010  # a plain assignment does not type-check
         setattr(os, "fsync", _no_sync)  # noqa: B010  # the same
 
 

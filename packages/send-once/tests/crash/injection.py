@@ -24,7 +24,7 @@ SYNC_ORDER_CALLS: Final = "write,writev,pwrite64,ftruncate,fsync,fdatasync,renam
 WRITES: Final = frozenset({"write", "writev", "pwrite64"})
 SYNCS: Final = frozenset({"fsync", "fdatasync"})
 REFUSABLE: Final = WRITES | SYNCS | {"ftruncate", "rename", "link", "linkat", "unlink", "openat", "flock", "pread64"}
-"""Calls that a disk, a quota or another machine can refuse. (Not fcntl: SQLite itself retries a lock for ten seconds.)"""
+"""Calls that a disk or a quota can refuse. Not fcntl: SQLite itself tries for ten seconds to get a lock."""
 
 _CALL: Final = re.compile(r"^(\d+) +(?:<\.\.\. )?(\w+)(?: resumed|\()")
 
