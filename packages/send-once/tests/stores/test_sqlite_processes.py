@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from send_once import Ledger
-from send_once.errors import LockTimeoutError, UnsafeStoreError
+from send_once.errors import LockTimeoutError, StoreError, UnsafeStoreError
 from send_once.stores import sqlitefile
 from send_once.stores.sqlite import SQLiteStore
 from send_once.testing import entry_of, settled
@@ -135,6 +136,29 @@ def test_whoever_waits_behind_a_stopped_process_is_told_so(path: Path) -> None:
     holder.communicate()
     assert store.claim(entry_of("k"))
     store.close()
+
+
+def test_on_a_full_disk_nothing_is_sent_and_nothing_is_half_claimed(store: SQLiteStore, path: Path) -> None:
+    """The child may write no further than its files are now; what it could not claim, it did not send."""
+    assert store.claim(entry_of("before"))
+
+    def fill_up() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, 64 * 1024))
+        ledger, sends = Ledger(store), 0
+        for number in range(1000):
+            try:
+                outcome = ledger.once(f"k{number}", lambda: "id", {"filling": "x" * 2000})
+            except StoreError:
+                break
+            assert outcome.outcome == "sent"
+            sends += 1
+        else:
+            raise AssertionError("the disk never filled up")
+        assert store.get("before") is not None
+        assert Counter(entry.status.value for entry in store.list())["sent"] == sends
+
+    assert in_child(fill_up) == 0
+    assert store.claim(entry_of("after"))
 
 
 def test_threads_share_a_store(store: SQLiteStore) -> None:
