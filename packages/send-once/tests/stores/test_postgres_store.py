@@ -231,6 +231,19 @@ def test_nothing_is_opened_before_it_is_needed() -> None:
     AsyncPostgresStore("postgresql://nowhere.invalid/d")
 
 
+def test_without_the_driver_the_message_names_the_extra() -> None:
+    script = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from send_once.stores.postgres import AsyncPostgresStore, PostgresStore\n"
+        "for kind in (PostgresStore, AsyncPostgresStore):\n"
+        "    try: kind('postgresql://h/d')\n"
+        "    except ImportError as error: assert 'send-once[postgres]' in str(error), error\n"
+        "    else: raise SystemExit('not refused')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 def test_a_server_that_is_not_there_is_an_error_of_the_store(postgres: Postgres, postgres_url: str) -> None:
     postgres.stop()
     with pytest.raises(StoreError, match="Could not connect to Postgres"):
