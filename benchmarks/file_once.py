@@ -38,6 +38,7 @@ def floor(path: Path, *, with_lock_file: bool) -> Work:
 def run(base: str | None, what: str) -> None:
     with folder(base) as place:
         ledger, keys = Ledger(FileStore(place / "ledger.jsonl")), itertools.count()
+        python_only = Ledger(FileStore(place / "python.jsonl", beside_node=False))
         ledger.once("sent", lambda: "id")
         plain = f"lock and two appends, {what}"
         taken = interleaved(
@@ -45,12 +46,14 @@ def run(base: str | None, what: str) -> None:
                 plain: floor(place / "floor.jsonl", with_lock_file=False),
                 f"the same with the lock file for Node, {what}": floor(place / "floor2.jsonl", with_lock_file=True),
                 f"`once`, {what}": lambda: ledger.once(f"{next(keys):064d}", lambda: "id"),
+                f"`once` with beside_node=False, {what}": lambda: python_only.once(f"{next(keys):064d}", lambda: "id"),
             },
             rounds(1_500),
         )
         taken[f"a duplicate, {what}"] = repeated(lambda: ledger.once("sent", lambda: "id"), rounds(5_000))
         table(taken, plain)
         ledger.close()
+        python_only.close()
 
 
 def main() -> None:

@@ -35,6 +35,31 @@ class TestFileStore(StoreContract):
         return functools.partial(FileStore, self.path)
 
 
+class TestFileStoreWithoutTheLockFile(TestFileStore):
+    """Between Python processes the kernel's lock does the work, with the lock file for Node or without."""
+
+    def make_store(self) -> FileStore:
+        self.path = self.paths.pop()
+        return FileStore(self.path, beside_node=False)
+
+    def opener(self) -> Callable[[], FileStore]:
+        return functools.partial(FileStore, self.path, beside_node=False)
+
+    def test_no_lock_file_is_made(self) -> None:
+        store = self.make_store()
+        store.claim(claim_of("k"))
+        assert not self.path.with_name(f"{self.path.name}.lock.next").exists()
+
+    def test_processes_with_and_without_it_keep_apart(self) -> None:
+        self.make_store()
+        openers: list[Callable[[], FileStore]] = [self.opener(), functools.partial(FileStore, self.path)]
+        sends: list[str] = []
+        for number in range(20):
+            for open_store in openers:
+                Ledger(open_store()).once(f"k{number}", functools.partial(sends.append, f"k{number}"))
+        assert sorted(sends) == sorted({f"k{number}" for number in range(20)})
+
+
 def claim_of(key: str, *, meta: object = None, mark: ClaimMark | None = None, now_ms: float = NOW_MS) -> Entry:
     return claimed(key, meta=meta, mark=mark or new_mark(), now_ms=now_ms)
 

@@ -166,12 +166,22 @@ class LedgerLock:
     `fd` is open for appending and leads to the file that the path names, as of taking the lock.
     """
 
-    def __init__(self, path: str, *, shown: str, create: bool, timeout_seconds: float, stale_seconds: float) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        shown: str,
+        create: bool,
+        timeout_seconds: float,
+        stale_seconds: float,
+        beside_node: bool,
+    ) -> None:
         self.fd = -1
         self.identity = NOWHERE
         self._path, self._shown, self._create = path, shown, create
         self._timeout_seconds, self._stale_seconds = timeout_seconds, stale_seconds
         self._turns = TurnQueue()
+        self._beside_node = beside_node
         self._files: list[LockFile] = []
         self._synced = NOWHERE
 
@@ -275,7 +285,7 @@ class LedgerLock:
     def _look_at_fd(self) -> None:
         found = os.fstat(self.fd)
         self.identity = (found.st_dev, found.st_ino)
-        if not self._files:
+        if self._beside_node and not self._files:
             # Node names its lock after the path it was given: hold the one of the real path as well.
             names = dict.fromkeys((self._path, os.path.realpath(self._path)))
             shown = self._shown
