@@ -144,7 +144,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def lock_of(path: Path, *, timeout_seconds: float = 10) -> LedgerLock:
-    return LedgerLock(str(path), shown=path.name, create=True, timeout_seconds=timeout_seconds, stale_seconds=30)
+    return LedgerLock(
+        str(path), shown=path.name, create=True, timeout_seconds=timeout_seconds, stale_seconds=30, beside_node=True
+    )
 
 
 def test_a_killed_holder_delays_nobody_though_its_lock_file_is_fresh(path: Path) -> None:
