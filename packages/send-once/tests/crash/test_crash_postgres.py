@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -91,11 +92,15 @@ def _killer(how: str, server: Postgres) -> Callable[[], None]:
 
     def kill_backends() -> None:
         with psycopg.connect(server.url(), autocommit=True) as admin:
-            rows = admin.execute(
+            pids = admin.execute(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname <> 'postgres'"
             ).fetchall()
-        for (pid,) in rows:
-            os.kill(pid, signal.SIGKILL)
+            for (pid,) in pids:
+                os.kill(pid, signal.SIGKILL)
+            if pids:
+                # The server ends all other sessions when it notices, this one too, and recovers.
+                with contextlib.suppress(psycopg.OperationalError):
+                    admin.execute("SELECT pg_sleep(60)")
         server.start()
 
     return kill_backends
