@@ -80,8 +80,10 @@ class Ledger:
         """Send at most once for `key`, ever, in any process that shares the store.
 
         1. The claim is durable before `send` runs.
-        2. `sent` already: Duplicate. 3. Pending: Unknown, never sent again by itself.
-        4. Failed: claimed anew, one winner, and sent. 5. `send` returns: Sent, and recorded.
+        2. Sent already: Duplicate.
+        3. Pending: Unknown, and never sent again by itself.
+        4. Failed: claimed anew by one winner, and sent.
+        5. `send` returns: Sent, and recorded.
         6. `send` raises: Failed when the message is known not to have been accepted, else Unknown.
 
         `send` takes nothing, or one SendContext. `meta` is JSON for those who read the ledger.
