@@ -115,13 +115,13 @@ class Launcher:
         text = trace.read_text(errors="replace") if tracer is not None else ""
         trace.unlink(missing_ok=True)
         if answer["status"] != 0 and not answer["killed"]:
-            raise RuntimeError(f"The victim ended with wait status {answer['status']}: {scenario} in {place}\n{text}")
+            raise RuntimeError(f"The victim {_ended(answer['status'])}: {scenario} in {place}\n{text[-10_000:]}")
         return Ending(answer["killed"], answer["report"], text)
 
     def _report(self, do: str, place: Place, scenario: str) -> dict[str, Any]:
         answer = self._ask(do="wait", pid=self._ask(do=do, place=place, scenario=scenario)["pid"])
         if answer["status"] != 0:
-            raise RuntimeError(f"Could not {do} {scenario!r} in {place}: wait status {answer['status']}; see stderr.")
+            raise RuntimeError(f"To {do} {scenario!r} in {place} {_ended(answer['status'])}; see stderr.")
         report: dict[str, Any] = answer["report"]
         return report
 
@@ -131,6 +131,11 @@ class Launcher:
         self._process.stdin.flush()
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
+
+
+def _ended(status: int) -> str:
+    hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+    return "hung" if hung else f"ended with wait status {status}"
 
 
 def import_path() -> list[str]:

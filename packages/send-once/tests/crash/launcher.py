@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -17,6 +18,9 @@ if __name__ == "__main__":
     sys.path[:0] = sys.argv[2:]
 
 from crash import scenarios  # noqa: E402  # the import path is an argument of this script
+
+CHILD_SECONDS_MAX = 120
+"""A child that hangs ends by SIGALRM, and its point is reported; no scenario takes that long."""
 
 
 def main() -> None:
@@ -43,6 +47,7 @@ def _start(request: dict[str, Any], children: dict[int, int]) -> dict[str, Any]:
 
 def _child(request: dict[str, Any], report_fd: int) -> None:
     """Never returns. `pwritev` carries the report, because no store uses it and nothing injects it."""
+    signal.alarm(CHILD_SECONDS_MAX)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
         os.dup2(null, fd)
@@ -63,7 +68,11 @@ def _wait(pid: int, children: dict[int, int]) -> dict[str, Any]:
     _, status = os.waitpid(pid, 0)
     text = os.pread(report_fd, 1 << 24, 0)
     os.close(report_fd)
-    return {"killed": os.WIFSIGNALED(status), "status": status, "report": json.loads(text) if text else None}
+    return {
+        "killed": os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGALRM,
+        "status": status,
+        "report": json.loads(text) if text else None,
+    }
 
 
 if __name__ == "__main__":
