@@ -36,8 +36,10 @@ class PostgresStore:
 
     Refused with UnsafeStoreError on first use: a connection inside a transaction or not in
     autocommit, a read-only session, a replica, `synchronous_commit` or `fsync` off, a table that is
-    unlogged or keeps entries as json. Raises StoreError where the server cannot be reached within
-    `timeout_seconds` or does not answer.
+    unlogged or keeps entries as json. Raises StoreError where the server cannot be reached
+    within `timeout_seconds`, or vanishes while it is asked (noticed within about a minute). A server that is
+    there and does not answer, behind a lock or a stalled disk, is waited for: set `statement_timeout` for
+    the role to bound that; a statement it ends was not applied.
     """
 
     def __init__(
