@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, final
 
 from send_once import jsontext
@@ -64,8 +65,13 @@ class ClaimMark(NamedTuple):
         """The JSON text of :meth:`to_json`."""
         if self.payload is not None or self.before:
             return jsontext.stringify(self.to_json(), where="claim")
-        quoted = jsontext.stringify_text
-        return f'{{"id":"{self.id}","host":{quoted(self.host)},"pid":{self.pid},"start":{quoted(self.start)}}}'
+        return f'{{"id":"{self.id}",{_owner_text(self.host, self.pid, self.start)}}}'
+
+
+@lru_cache(maxsize=8)
+def _owner_text(host: str, pid: int, start: str) -> str:
+    """The same for every claim of a process."""
+    return f'"host":{jsontext.stringify_text(host)},"pid":{pid},"start":{jsontext.stringify_text(start)}'
 
 
 class Parts(NamedTuple):

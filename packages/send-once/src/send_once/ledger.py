@@ -246,7 +246,7 @@ class Ledger:
         StopIteration is caught only around advancing the script, so that one raised by a step is
         not taken for the end.
         """
-        performers = self._performers
+        performers, send_step, recheck_step = self._performers, protocol.Send, protocol.Recheck
         answer: object = None
         failure: Exception | None = None
         while True:
@@ -254,13 +254,14 @@ class Ledger:
                 step = script.send(answer) if failure is None else script.throw(failure)
             except StopIteration as end:
                 return cast("T", end.value)
+            kind = type(step)
             try:
-                if type(step) is protocol.Send:
+                if kind is send_step:
                     answer = send(*step)
-                elif type(step) is protocol.Recheck:
+                elif kind is recheck_step:
                     answer = recheck()
                 else:
-                    answer = performers[type(step)](*step)
+                    answer = performers[kind](*step)
                 failure = None
             except Exception as error:  # noqa: BLE001  # the script decides what it means
                 failure = error

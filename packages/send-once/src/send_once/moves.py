@@ -130,7 +130,7 @@ def _composed(
     meta = "" if parts.meta is None else f',"meta":{parts.meta}'
     claim = "" if parts.claim is None else f',"claim":{parts.claim}'
     stamps = f'"claimedAt":{jsontext.stringify_text(claimed_at)},"updatedAt":"{updated_at}"'
-    text = f'{{"key":{parts.key},"status":"{status.value}","attempts":{attempts},{stamps}{meta}{ending}{claim}}}'
+    text = f'{{"key":{parts.key},"status":"{status}","attempts":{attempts},{stamps}{meta}{ending}{claim}}}'
     return Entry.composed(
         text,
         parts,

@@ -13,7 +13,6 @@ the driver and leave the entry as it is, pending if the send had begun. No I/O a
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from send_once import moves
@@ -105,8 +104,7 @@ Guard = Callable[[float], Refusal | None]
 """Asked with the time in milliseconds before each claim and again before the send."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One intended send. `payload_hash` is compared with that of an earlier claim of the key."""
 
     key: str

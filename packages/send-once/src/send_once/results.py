@@ -6,6 +6,7 @@ from send_once.errors import ResultRefusedError
 
 _HTTP_ERROR_MIN = 400
 _HTTP_STATUS_MAX = 599
+_PLAIN = (str, dict, bytes, int, float, list, tuple)
 
 
 def refuse_http_error(result: object) -> ResultRefusedError | None:
@@ -27,7 +28,7 @@ def refuse_http_error(result: object) -> ResultRefusedError | None:
 
 def http_error_status(result: object) -> int | None:
     """The error status of an HTTP response object, or None for anything else."""
-    if result is None or isinstance(result, str | bytes | int | float | dict | list | tuple):
+    if result is None or isinstance(result, _PLAIN):
         return None
     if not hasattr(result, "headers"):
         return None
