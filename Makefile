@@ -17,7 +17,7 @@ test: $(READY)  ## everything the library promises, with real processes and real
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 test-full: $(READY)  ## the same with the exhaustive forms: every crash point, long fuzzing; takes long
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m "full or not full"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m "full or not full" -o faulthandler_timeout=7200
 
 check: $(READY)  ## style, types, import rules
 	$(BIN)/ruff check .
