@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from send_once import approvals, batches, protocol, reconciling
-from send_once.calls import awaited, prepare_dispatch_send, prepare_send
+from send_once.batches import NO_RESULT
+from send_once.calls import awaited, prepare_dispatch_send, prepare_send, require_result
 from send_once.certainty import Certainty, Verdict
 from send_once.clock import Clock
 from send_once.entry import Entry, Json, Status, require_key
@@ -28,10 +29,10 @@ from send_once.outcomes import (
 from send_once.owner import liveness, new_mark
 from send_once.settings import (
     NO_PAYLOAD,
-    NO_RESULT,
     Settlement,
     check_by,
     checked_report,
+    checked_reports,
     checked_request,
     checked_requests,
     checked_settings,
@@ -40,7 +41,7 @@ from send_once.settings import (
     evidence_or_reason,
     unresolved,
 )
-from send_once.stores.base import AsyncStore
+from send_once.stores.base import AsyncStore, require_async_store
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -67,7 +68,8 @@ class AsyncLedger:
         unclassified: Certainty = "failed",
         certainty: Mapping[str, Verdict] | None = None,
     ) -> None:
-        self._settings = checked_settings(store, clock, unclassified, certainty)
+        require_async_store(store)
+        self._settings = checked_settings(clock, unclassified, certainty)
         self._store = store
 
     @property
@@ -99,7 +101,7 @@ class AsyncLedger:
 
     async def settle_many(self, reports: Iterable[batches.Report]) -> list[Outcome[Any]]:
         """See :meth:`Ledger.settle_many`. Shielded from cancellation."""
-        script = batches.settle_many(list(reports), self._settings.classify)
+        script = batches.settle_many(checked_reports(reports), self._settings.classify)
         return cast("list[Outcome[Any]]", await _shielded(self._run(script)))
 
     async def dispatch(
@@ -244,7 +246,7 @@ class AsyncLedger:
             case protocol.Transition(came_from=came_from, entry=entry):
                 return await self._store.transition(came_from, entry)
             case protocol.Send(context=context) if send is not None:
-                return await awaited(send(context))
+                return require_result(await awaited(send(context)), remedy="Await it in send.")
             case protocol.Get(key=key):
                 return await self._store.get(key)
             case protocol.Recheck() if recheck is not None:

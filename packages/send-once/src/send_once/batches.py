@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from send_once import moves, protocol
 from send_once.certainty import Classify
@@ -35,12 +35,16 @@ BatchClaimOutcome = ClaimOutcome | KeyReusedError
 the claims beside it are made and must not be lost."""
 
 
+NO_RESULT: Final[Any] = type("NoResult", (), {"__repr__": lambda _self: "NO_RESULT"})()
+"""Stands for "no result was given"; None is a result."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How the send behind one claim ended: a result, or the error it raised."""
+    """How the send behind one claim ended: a result (None counts), or the error it raised."""
 
     claimed: Claimed
-    result: object = None
+    result: object = NO_RESULT
     error: Exception | None = None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from types import FunctionType, MethodType
+from types import AsyncGeneratorType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any, Final, TypeVar
 
 from send_once import jsontext
 from send_once.errors import InvalidInputError, UncertainSendError
+from send_once.foreign import is_awaitable
 from send_once.outcomes import SendContext
 
 T = TypeVar("T")
@@ -16,21 +18,20 @@ T = TypeVar("T")
 Send = Callable[[], T] | Callable[[SendContext], T]
 """A send function: takes nothing, or one :class:`SendContext`."""
 
-_ASYNC_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_GENERATOR
+_COROUTINE_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
+_GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 def prepare_send(send: object, *, what: str = "once", sync: bool) -> Callable[[SendContext], Any]:
     """The send function as one that takes the context. Refused before anything is claimed: what
-    cannot be called, needs other arguments, or (for a sync ledger) would only return a coroutine.
+    cannot be called, needs other arguments, or runs nothing when it is called (a generator function,
+    and for a sync ledger an async one).
 
     A parameter with a default is left alone: only a required one is given the context.
     """
     if not callable(send):
         raise InvalidInputError(f"{what}: send must be a function.", field="send")
-    if sync and _makes_coroutine(send):
-        raise InvalidInputError(
-            f"{what}: send is an async function, which a Ledger cannot await. Use AsyncLedger.", field="send"
-        )
+    _refuse_what_does_not_run(send, what=what, sync=sync)
     required = required_positional_count(send, what=what)
     if required == 0:
         return lambda _context: send()
@@ -44,10 +45,7 @@ def prepare_dispatch_send(send: object, payload_text: str, *, sync: bool) -> Cal
     handed its own copy of the payload, made from the text that was approved."""
     if not callable(send):
         raise InvalidInputError("dispatch needs a send function.", field="send")
-    if sync and _makes_coroutine(send):
-        raise InvalidInputError(
-            "dispatch: send is an async function, which a Ledger cannot await. Use AsyncLedger.", field="send"
-        )
+    _refuse_what_does_not_run(send, what="dispatch", sync=sync)
     required = required_positional_count(send, what="dispatch")
     if required > 2:  # noqa: PLR2004  # payload and context
         raise _wrong_signature("dispatch", f"takes {required} required arguments")
@@ -56,14 +54,19 @@ def prepare_dispatch_send(send: object, payload_text: str, *, sync: bool) -> Cal
     return lambda _context: send(jsontext.parse(payload_text))
 
 
-def require_result(result: T) -> T:
-    """Refuse, in a sync ledger, a result that somebody still has to await."""
-    if not hasattr(result, "__await__"):
-        return result
-    if inspect.iscoroutine(result):
-        result.close()
-        raise InvalidInputError("send returned a coroutine that never ran. Use AsyncLedger.", field="send")
-    raise UncertainSendError("send returned an awaitable that a Ledger cannot wait for; use AsyncLedger")
+def require_result(result: T, *, remedy: str = "Use AsyncLedger.") -> T:
+    """Refuse a result that somebody still has to await, or a generator nobody has begun: it is not
+    known whether the send is in it (then nothing went out) or only reads the answer."""
+    if is_awaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+            raise InvalidInputError(f"send returned a coroutine that never ran. {remedy}", field="send")
+        raise UncertainSendError(f"send returned an awaitable that nobody waited for. {remedy}")
+    if isinstance(result, AsyncGeneratorType) or (
+        isinstance(result, GeneratorType) and inspect.getgeneratorstate(result) == inspect.GEN_CREATED
+    ):
+        raise UncertainSendError("send returned a generator that has not run. Return what was sent, not a generator.")
+    return result
 
 
 async def awaited(result: Awaitable[T] | T) -> T:
@@ -99,13 +102,30 @@ def _of_anything(function: Callable[..., Any], *, what: str) -> int:
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
 
 
-def _makes_coroutine(send: Callable[..., Any]) -> bool:
-    function = send.__func__ if isinstance(send, MethodType) else send
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        return bool(code.co_flags & _ASYNC_FLAGS)
-    call_method = type(function).__call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call_method)
+def _refuse_what_does_not_run(send: Callable[..., Any], *, what: str, sync: bool) -> None:
+    flags = _code_flags(send)
+    if flags & _COROUTINE_FLAGS:
+        if sync:
+            raise InvalidInputError(
+                f"{what}: send is an async function, which a Ledger cannot await. Use AsyncLedger.", field="send"
+            )
+    elif flags & _GENERATOR_FLAGS:
+        raise InvalidInputError(
+            f"{what}: send is a generator function; calling it runs nothing. Use return instead of yield.", field="send"
+        )
+
+
+def _code_flags(send: Callable[..., Any]) -> int:
+    """The flags of the code a call would run: of a function, or what a method or partial leads to, or
+    of a class's `__call__`; 0 for built-ins."""
+    if isinstance(send, functools.partial):
+        return _code_flags(send.func)
+    if isinstance(send, MethodType):
+        return _code_flags(send.__func__)
+    code = send.__code__ if isinstance(send, FunctionType) else getattr(type(send).__call__, "__code__", None)
+    if isinstance(code, CodeType):
+        return code.co_flags
+    return inspect.CO_COROUTINE if inspect.iscoroutinefunction(send) else 0
 
 
 def _wrong_signature(what: str, why: str) -> InvalidInputError:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from send_once import approvals, batches, protocol, reconciling
+from send_once.batches import NO_RESULT
 from send_once.calls import Send, prepare_dispatch_send, prepare_send, require_result
 from send_once.certainty import Certainty, Verdict
 from send_once.clock import Clock
@@ -27,10 +28,10 @@ from send_once.outcomes import (
 from send_once.owner import liveness, new_mark
 from send_once.settings import (
     NO_PAYLOAD,
-    NO_RESULT,
     Settlement,
     check_by,
     checked_report,
+    checked_reports,
     checked_request,
     checked_requests,
     checked_settings,
@@ -39,7 +40,7 @@ from send_once.settings import (
     evidence_or_reason,
     unresolved,
 )
-from send_once.stores.base import AnsweringStore, BatchStore, HistoryStore, Store
+from send_once.stores.base import AnsweringStore, BatchStore, HistoryStore, Store, require_plain_store
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -68,7 +69,8 @@ class Ledger:
         unclassified: Certainty = "failed",
         certainty: Mapping[str, Verdict] | None = None,
     ) -> None:
-        self._settings = checked_settings(store, clock, unclassified, certainty)
+        require_plain_store(store)
+        self._settings = checked_settings(clock, unclassified, certainty)
         self._store = store
         self._performers = _performers(store, self._settings.now_ms)
 
@@ -114,7 +116,7 @@ class Ledger:
 
     def settle_many(self, reports: Iterable[batches.Report]) -> list[Outcome[Any]]:
         """`settle` for many, in order; one durable step where the store can."""
-        return self._run(batches.settle_many(list(reports), self._settings.classify))
+        return self._run(batches.settle_many(checked_reports(reports), self._settings.classify))
 
     def dispatch(
         self,

@@ -10,6 +10,7 @@ from typing import Final
 
 from send_once import jsontext
 from send_once.entry import ClaimMark, Entry, Json, Parts, Status
+from send_once.foreign import attribute
 from send_once.instants import iso_from_ms
 
 ERROR_TEXT_MAX_CHARS: Final = 4_000
@@ -162,9 +163,9 @@ def _attempt_record(existing: Entry) -> dict[str, Json]:
 
 
 def _member(result: object, name: str) -> object:
-    if isinstance(result, Mapping):
-        return result.get(name)
+    if not isinstance(result, Mapping):
+        return attribute(result, name)
     try:
-        return getattr(result, name, None)
-    except Exception:  # noqa: BLE001  # a property that raises must not turn a sent message into a failure
+        return result.get(name)
+    except Exception:  # noqa: BLE001  # a mapping of another library: raising must not turn a sent message into a failure
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from send_once.errors import ResultRefusedError
+from send_once.foreign import attribute
 
 _HTTP_ERROR_MIN = 400
 _HTTP_STATUS_MAX = 599
@@ -30,10 +31,10 @@ def http_error_status(result: object) -> int | None:
     """The error status of an HTTP response object, or None for anything else."""
     if result is None or isinstance(result, _PLAIN):
         return None
-    if not hasattr(result, "headers"):
+    if attribute(result, "headers") is None:
         return None
     for name in ("status_code", "status"):
-        status = getattr(result, name, None)
+        status = attribute(result, name)
         if isinstance(status, int) and not isinstance(status, bool):
             return status if _HTTP_ERROR_MIN <= status <= _HTTP_STATUS_MAX else None
     return None

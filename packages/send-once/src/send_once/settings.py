@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from send_once import batches, protocol
+from send_once import protocol
+from send_once.batches import NO_RESULT, Report
 from send_once.canonical import hash_payload
 from send_once.certainty import Certainty, Classify, Verdict, classifier
 from send_once.clock import Clock, clock_reader
@@ -15,13 +16,9 @@ from send_once.entry import Entry, Json, Status, require_key
 from send_once.errors import InvalidInputError
 from send_once.instants import parse_instant
 from send_once.outcomes import Absent, CannotTell, Claimed, Evidence, Found
-from send_once.stores.base import require_store
 
 NO_PAYLOAD: Final[Any] = type("NoPayload", (), {"__repr__": lambda _self: "NO_PAYLOAD"})()
 """Stands for "no payload was given"; None is a payload."""
-
-NO_RESULT: Final[Any] = type("NoResult", (), {"__repr__": lambda _self: "NO_RESULT"})()
-"""Stands for "no result was given"; None is a result."""
 
 NOTE_MAX_CHARS: Final = 4_000
 
@@ -34,10 +31,7 @@ class Settings:
     classify: Classify
 
 
-def checked_settings(
-    store: object, clock: Clock | None, unclassified: Certainty, certainty: Mapping[str, Verdict] | None
-) -> Settings:
-    require_store(store)
+def checked_settings(clock: Clock | None, unclassified: Certainty, certainty: Mapping[str, Verdict] | None) -> Settings:
     if unclassified not in ("failed", "unknown"):
         raise InvalidInputError(
             f"unclassified must be 'failed' or 'unknown', got {unclassified!r}.", field="unclassified"
@@ -51,6 +45,8 @@ def checked_request(key: object, meta: Json, payload: object) -> protocol.Reques
 
 
 def checked_requests(items: Iterable[protocol.Request | str]) -> list[protocol.Request]:
+    if isinstance(items, str | bytes | protocol.Request):
+        raise InvalidInputError("claim_many needs a list of keys or requests, not a single one.", field="items")
     return [item if isinstance(item, protocol.Request) else checked_request(item, None, NO_PAYLOAD) for item in items]
 
 
@@ -59,7 +55,20 @@ def claim_request(key: str, meta: Json = None, payload: object = NO_PAYLOAD) -> 
     return checked_request(key, meta, payload)
 
 
-def checked_report(claimed: object, result: object, error: object) -> batches.Report:
+def checked_reports(reports: Iterable[Report]) -> list[Report]:
+    """Every report, checked before any is recorded. A result of None beside an error is none."""
+    checked = list(reports)
+    for report in checked:
+        if not isinstance(report, Report):
+            raise InvalidInputError(
+                f"settle_many: each item must be a Report, not {type(report).__name__}.", field="reports"
+            )
+        without = report.error is not None and report.result is None
+        checked_report(report.claimed, NO_RESULT if without else report.result, report.error)
+    return checked
+
+
+def checked_report(claimed: object, result: object, error: object) -> Report:
     """The two halves of `settle`'s arguments; exactly one of result and error."""
     if not isinstance(claimed, Claimed):
         raise InvalidInputError("settle: the first argument must be a Claimed, as claim() returns it.", field="claimed")
@@ -70,7 +79,7 @@ def checked_report(claimed: object, result: object, error: object) -> batches.Re
         )
     if error is not None and not isinstance(error, Exception):
         raise InvalidInputError("settle: error must be the exception the send raised.", field="error")
-    return batches.Report(claimed, None if error is not None else result, error)
+    return Report(claimed, None if error is not None else result, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ docs before writing one.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -92,6 +93,28 @@ def require_store(store: object) -> None:
     missing = [name for name in REQUIRED_METHODS if not callable(getattr(store, name, None))]
     if missing:
         raise InvalidInputError(f"Ledger: the store is missing {', '.join(missing)}.", field="store")
+
+
+def require_plain_store(store: object) -> None:
+    """Refuse also a store whose methods only return coroutines: to a caller that does not await them
+    each would look like a claim that was made."""
+    require_store(store)
+    if _is_async(store):
+        raise InvalidInputError("Ledger: the store is async. Use AsyncLedger.", field="store")
+
+
+def require_async_store(store: object) -> None:
+    """Refuse also a plain store, whose claim would be made before anyone could await it."""
+    require_store(store)
+    if not _is_async(store):
+        raise InvalidInputError(
+            "AsyncLedger: the store's methods are not async functions. Wrap a plain store: threaded(store).",
+            field="store",
+        )
+
+
+def _is_async(store: object) -> bool:
+    return any(inspect.iscoroutinefunction(getattr(store, name)) for name in REQUIRED_METHODS)
 
 
 def require_encodable_key(key: str, *, store_name: str) -> None:

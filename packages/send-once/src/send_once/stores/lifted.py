@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from send_once.entry import Entry, Status
 from send_once.histories import earlier_states
-from send_once.stores.base import BatchStore, HistoryStore, Pair, Store, require_store
+from send_once.stores.base import BatchStore, HistoryStore, Pair, Store, require_plain_store
 
 
 class ThreadedStore:
     """An AsyncStore over a plain one. A cancelled call still runs to its end in its thread."""
 
     def __init__(self, store: Store) -> None:
-        require_store(store)
+        require_plain_store(store)
         self._store = store
 
     async def claim(self, entry: Entry) -> bool:
