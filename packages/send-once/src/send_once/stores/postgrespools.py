@@ -79,12 +79,9 @@ class OwnPool:
         self._inherited: list[IdleConnections] = []
         self._prepares: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._start()
+        _own_pools.add(self)
 
     def lend(self) -> Any:
-        if self._idle.pid != os.getpid():
-            # The parent's sockets: to close them here would end its sessions, so they are only kept.
-            self._inherited.append(self._idle)
-            self._start()
         if not self._places.acquire(timeout=self._timeout_seconds):
             raise no_connection_free(self._size, self._timeout_seconds)
         try:
@@ -108,6 +105,12 @@ class OwnPool:
     def prepares(self, connection: Any) -> bool:
         return self._prepares[connection]
 
+    def after_fork_in_child(self) -> None:
+        """Begin anew, while the child has one thread only. The parent's sockets are kept, unused: to
+        close them here would end its sessions."""
+        self._inherited.append(self._idle)
+        self._start()
+
     def _start(self) -> None:
         self._idle = IdleConnections()
         self._places = threading.BoundedSemaphore(self._size)
@@ -124,6 +127,17 @@ class OwnPool:
             connection.close()
             raise
         return connection
+
+
+_own_pools: Final[weakref.WeakSet[OwnPool]] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for pool in list(_own_pools):
+        pool.after_fork_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class GivenPool:
