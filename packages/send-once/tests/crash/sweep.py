@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
 
+import psycopg
+
 from crash import syncorder
 from crash.cutting import Cut, CuttingRelay, Direction
 from crash.fulldisk import Disk
@@ -22,6 +25,7 @@ from crash.oracle import violations
 from crash.scenarios import Place
 
 WORKERS: Final = 2
+SESSIONS_END_SECONDS_MAX: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Sweep:
                 if not relay.was_cut:
                     report.missed += 1
                     continue
+                _wait_for_sessions_to_end(place)
                 wrong = violations(before, launcher.look(place, scenario), ending.told)
             report.note("cut", Broken(scenario, str(cut), tuple(wrong)))
         return report
@@ -131,6 +136,7 @@ class Sweep:
             if not ending.was_hit:
                 report.missed += 1
                 return
+            _wait_for_sessions_to_end(place)
             found = launcher.look(place, scenario)
         wrong = violations(before, found, ending.told, may_refuse="short=" in point.fault)
         if not ending.killed:
@@ -161,7 +167,9 @@ class Sweep:
     def _prepared(self, launcher: Launcher, scenario: str) -> tuple[Place, dict[str, Any]]:
         with self._lock:
             number = next(self._numbers)
-        place = Place(str(self._scratch / f"{number:05}"), self.store, self._address, f"crash_{os.getpid()}_{number}")
+        table = f"crash_{os.getpid()}_{number}"
+        address = f"{self._address}?application_name={table}" if self._address else ""
+        place = Place(str(self._scratch / f"{number:05}"), self.store, address, table)
         return place, launcher.prepare(place, scenario)
 
 
@@ -170,6 +178,17 @@ def _through(relay: CuttingRelay, place: Place, server_port: int) -> Place:
     return place._replace(
         patience_seconds=patience_seconds, address=place.address.replace(f":{server_port}/", f":{relay.port}/")
     )
+
+
+def _wait_for_sessions_to_end(place: Place) -> None:
+    """A statement a dead client had sent still runs in the server, and is judged when it has run, not half-way."""
+    if not place.address:
+        return
+    until = time.monotonic() + SESSIONS_END_SECONDS_MAX
+    with psycopg.connect(place.address.partition("?")[0], autocommit=True) as admin:
+        while admin.execute("SELECT FROM pg_stat_activity WHERE application_name = %s", [place.table]).fetchone():
+            assert time.monotonic() < until, f"a session of {place.table} outlives its client"
+            time.sleep(0.01)
 
 
 def _clear(place: Place, *, keep: bool) -> None:
