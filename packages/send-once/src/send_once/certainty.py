@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
+
+from send_once.errors import InvalidInputError
+from send_once.foreign import attribute
 
 Certainty = Literal["failed", "unknown"]
 Verdict = Literal["failed", "unknown", "look inside", "by status", "by reply code"]
-
-CAUSES_MAX: Final = 20
 
 _HTTPX: Final[Mapping[str, Verdict]] = {
     "ConnectError": "failed",
@@ -44,6 +45,7 @@ TABLE: Final[Mapping[str, Verdict]] = {
     "builtins.TimeoutError": "unknown",
     "builtins.ConnectionError": "unknown",
     "builtins.EOFError": "unknown",
+    "asyncio.exceptions.LimitOverrunError": "unknown",
     "subprocess.TimeoutExpired": "unknown",
     "http.client.IncompleteRead": "unknown",
     "http.client.BadStatusLine": "unknown",
@@ -52,6 +54,7 @@ TABLE: Final[Mapping[str, Verdict]] = {
     "http.client.HTTPException": "unknown",
     "urllib.error.HTTPError": "by status",
     "urllib.error.URLError": "look inside",
+    "xmlrpc.client.ProtocolError": "unknown",
     # smtplib raises SMTPServerDisconnected for a stall before 354 and after the final dot alike.
     "smtplib.SMTPServerDisconnected": "unknown",
     "smtplib.SMTPSenderRefused": "failed",
@@ -87,6 +90,7 @@ TABLE: Final[Mapping[str, Verdict]] = {
     "urllib3.exceptions.ConnectTimeoutError": "failed",
     "urllib3.exceptions.LocationValueError": "failed",
     "urllib3.exceptions.MaxRetryError": "look inside",
+    "urllib3.exceptions.SSLError": "look inside",
     "urllib3.exceptions.HTTPError": "unknown",
     # aiohttp
     "aiohttp.client_exceptions.ClientConnectorError": "failed",
@@ -111,6 +115,8 @@ UNKNOWN_ERRNOS: Final = frozenset(
         errno.ECONNRESET,
         errno.ECONNABORTED,
         errno.EPIPE,
+        errno.ENOTCONN,
+        errno.ESHUTDOWN,
         errno.ENETRESET,
         errno.EHOSTUNREACH,
         errno.ENETUNREACH,
@@ -126,12 +132,16 @@ NOT_ACCEPTED_STATUSES: Final = frozenset(range(400, 500)) - {408, 409}
 REFUSED_REPLY_CODE_MIN: Final = 400
 REFUSED_REPLY_CODE_MAX: Final = 599
 
+_OWN_ERRORS: Final = "send_once.errors"
+_OWN_ERRORS_COPIED: Final = f".{_OWN_ERRORS}"
+"""A copy of this package inside another one, as bundlers make them."""
+
 Classify = Callable[[BaseException], Certainty]
 
 
 def classifier(table: Mapping[str, Verdict] | None = None, *, unclassified: Certainty = "failed") -> Classify:
     """A function from an exception to what it says about the send, by `table` over the default one."""
-    merged = TABLE if table is None else {**TABLE, **table}
+    merged = TABLE if table is None else {**TABLE, **_checked(table)}
 
     def classify(error: BaseException) -> Certainty:
         return certainty_of(error, table=merged, unclassified=unclassified)
@@ -144,14 +154,30 @@ def certainty_of(
 ) -> Certainty:
     """What `error` says about the send.
 
-    An error the table knows decides alone. One it does not know (a wrapper) is unknown if any of
-    its causes is; it is never `failed` on the word of a cause only.
+    An error the table knows decides alone. One it does not know (a wrapper, a group) is unknown if any
+    of its causes is; it is never `failed` on the word of a cause only.
     """
     own = _own_verdict(error, table)
     if own is not None:
         return own
     inner = [_own_verdict(cause, table) for cause in _causes(error)]
     return "unknown" if "unknown" in inner else unclassified
+
+
+def _checked(table: Mapping[str, Verdict]) -> Mapping[str, Verdict]:
+    """A misspelt row would be passed over, and its error taken for a refusal."""
+    if not isinstance(table, Mapping):
+        raise InvalidInputError("certainty must map exceptions, as module.Class, to verdicts.", field="certainty")
+    for name, verdict in table.items():
+        if not isinstance(name, str) or "." not in name:
+            raise InvalidInputError(
+                f"certainty: {name!r} must name an exception as text: its module, a dot, its class.", field="certainty"
+            )
+        if verdict not in get_args(Verdict):
+            raise InvalidInputError(
+                f"certainty: {name} must be one of {', '.join(get_args(Verdict))}, not {verdict!r}.", field="certainty"
+            )
+    return table
 
 
 def _own_verdict(error: BaseException, table: Mapping[str, Verdict]) -> Certainty | None:
@@ -171,9 +197,11 @@ def _own_verdict(error: BaseException, table: Mapping[str, Verdict]) -> Certaint
 
 def _names(error: BaseException) -> Iterator[str]:
     for cls in type(error).__mro__:
-        module = "builtins" if cls.__module__ == "builtins" else cls.__module__
+        module = cls.__module__
         yield f"{module}.{cls.__qualname__}"
         yield f"{module.partition('.')[0]}.{cls.__qualname__}"
+        if module.endswith(_OWN_ERRORS_COPIED):
+            yield f"{_OWN_ERRORS}.{cls.__qualname__}"
 
 
 def _bare_os_error(error: BaseException) -> Certainty | None:
@@ -181,16 +209,10 @@ def _bare_os_error(error: BaseException) -> Certainty | None:
 
 
 def _by_http_status(error: BaseException) -> Certainty:
-    response = getattr(error, "response", None)
+    response = attribute(error, "response")
     source = error if response is None else response
-    status = next(
-        (
-            value
-            for value in (getattr(source, name, None) for name in ("status_code", "status", "code"))
-            if isinstance(value, int)
-        ),
-        None,
-    )
+    values = (attribute(source, name) for name in ("status_code", "status", "code"))
+    status = next((value for value in values if isinstance(value, int)), None)
     if status not in NOT_ACCEPTED_STATUSES:
         return "unknown"
     return "unknown" if _looks_like_html(source) else "failed"
@@ -198,9 +220,9 @@ def _by_http_status(error: BaseException) -> Certainty:
 
 def _looks_like_html(source: object) -> bool:
     """A 4xx whose body is a web page may come from a proxy on the way back, not from the provider."""
-    headers = getattr(source, "headers", None)
+    get = attribute(attribute(source, "headers"), "get")
     try:
-        content_type = headers.get("content-type") or headers.get("Content-Type") or "" if headers is not None else ""
+        content_type = (get("content-type") or get("Content-Type") or "") if callable(get) else ""
     except Exception:  # noqa: BLE001  # foreign header objects may do anything; then nothing is known of the body
         return False
     return "html" in str(content_type).lower()
@@ -208,8 +230,9 @@ def _looks_like_html(source: object) -> bool:
 
 def _by_reply_code(error: BaseException) -> Certainty:
     """SMTP: 4yz and 5yz to the message refuse it (RFC 5321 4.2.5); smtplib's -1 and 2yz do not."""
-    code = getattr(error, "smtp_code", getattr(error, "code", None))
-    return "failed" if isinstance(code, int) and REFUSED_REPLY_CODE_MIN <= code <= REFUSED_REPLY_CODE_MAX else "unknown"
+    codes = (attribute(error, name) for name in ("smtp_code", "code"))
+    code = next((code for code in codes if isinstance(code, int)), 0)
+    return "failed" if REFUSED_REPLY_CODE_MIN <= code <= REFUSED_REPLY_CODE_MAX else "unknown"
 
 
 def _by_what_is_inside(error: BaseException, table: Mapping[str, Verdict]) -> Certainty:
@@ -220,23 +243,29 @@ def _by_what_is_inside(error: BaseException, table: Mapping[str, Verdict]) -> Ce
 
 
 def _insides(error: BaseException) -> Iterator[BaseException]:
-    for value in (getattr(error, "reason", None), *error.args):
+    for value in (attribute(error, "reason"), *error.args):
         if isinstance(value, BaseException):
             yield value
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Everything that led to `error`, whatever way it was wrapped; not `error` itself."""
     seen = {id(error)}
-    current: BaseException | None = error
-    for _ in range(CAUSES_MAX):
-        current = _cause(current) if current is not None else None
-        if current is None or id(current) in seen:
-            return
-        seen.add(id(current))
-        yield current
+    waiting = list(_next_causes(error))
+    while waiting:
+        cause = waiting.pop()
+        if id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        waiting.extend(_next_causes(cause))
 
 
-def _cause(error: BaseException) -> BaseException | None:
-    if error.__cause__ is not None:
-        return error.__cause__
-    return None if error.__suppress_context__ else error.__context__
+def _next_causes(error: BaseException) -> Iterator[BaseException]:
+    # Also a context that `raise ... from None` keeps out of the traceback: clients of providers do
+    # that to their own timeouts and 5xx, and hiding a cause does not undo it.
+    for cause in (error.__cause__, error.__context__):
+        if cause is not None:
+            yield cause
+    if isinstance(error, BaseExceptionGroup):
+        yield from error.exceptions
