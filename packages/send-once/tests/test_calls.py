@@ -253,6 +253,11 @@ def test_a_dispatch_refuses_the_same_functions() -> None:
     for send in GENERATORS.values():
         _is_refused(_dispatching(approval, send), "generator function")
     _is_refused(_dispatching(approval, lambda a, b, c: None), "takes 3 required arguments")
+    for nothing in (lambda: None, lambda *, copies=1: None, CalledWithNothing(), Taking().nothing):
+        _is_refused(_dispatching(approval, nothing), "takes no argument")
+    for something in (lambda payload=None: payload, lambda *args: args[0], functools.partial(two, "ana"), id):
+        outcome = Ledger(MemoryStore()).dispatch(approval, key="k", payload={"a": 1}, send=something)
+        assert outcome.outcome == "sent"
 
 
 def test_a_dispatch_hands_over_the_payload_and_to_who_wants_it_the_context() -> None:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from send_once import approvals, batches, protocol, reconciling
 from send_once.batches import NO_RESULT
-from send_once.calls import awaited, prepare_dispatch_send, prepare_send, require_result
+from send_once.calls import awaited, prepare_dispatch_send, prepare_send, refuse_what_does_not_run, require_result
 from send_once.certainty import Certainty, Verdict
 from send_once.clock import Clock
 from send_once.entry import Entry, Json, Status, require_key
@@ -37,6 +37,7 @@ from send_once.settings import (
     checked_requests,
     checked_settings,
     checked_settlement,
+    checked_settlements,
     checked_status,
     evidence_or_reason,
     unresolved,
@@ -139,8 +140,7 @@ class AsyncLedger:
         """See :meth:`Ledger.resolve_many`."""
         check_by(by)
         answers: list[tuple[str, Entry | SendOnceError]] = []
-        for wanted in settlements:
-            checked_settlement(wanted.key, wanted.status, wanted.note, wanted.provider_id)
+        for wanted in checked_settlements(settlements):
             try:
                 answers.append((wanted.key, await self._resolve(wanted, by)))
             except SendOnceError as error:
@@ -187,6 +187,8 @@ class AsyncLedger:
         """See :meth:`Ledger.guarded`; for async task functions."""
 
         def decorate(task: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, Outcome[T]]]:
+            refuse_what_does_not_run(task, what="guarded", sync=False)
+
             @functools.wraps(task)
             async def guarded_task(*args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
                 described = meta(*args, **kwargs) if meta is not None else None

@@ -31,7 +31,7 @@ def prepare_send(send: object, *, what: str = "once", sync: bool) -> Callable[[S
     """
     if not callable(send):
         raise InvalidInputError(f"{what}: send must be a function.", field="send")
-    _refuse_what_does_not_run(send, what=what, sync=sync)
+    refuse_what_does_not_run(send, what=what, sync=sync)
     required = required_positional_count(send, what=what)
     if required == 0:
         return lambda _context: send()
@@ -45,10 +45,12 @@ def prepare_dispatch_send(send: object, payload_text: str, *, sync: bool) -> Cal
     handed its own copy of the payload, made from the text that was approved."""
     if not callable(send):
         raise InvalidInputError("dispatch needs a send function.", field="send")
-    _refuse_what_does_not_run(send, what="dispatch", sync=sync)
+    refuse_what_does_not_run(send, what="dispatch", sync=sync)
     required = required_positional_count(send, what="dispatch")
     if required > 2:  # noqa: PLR2004  # payload and context
         raise _wrong_signature("dispatch", f"takes {required} required arguments")
+    if required == 0 and not _takes_an_argument(send):
+        raise _wrong_signature("dispatch", "takes no argument")
     if required == 2:  # noqa: PLR2004  # payload and context
         return lambda context: send(jsontext.parse(payload_text), context)
     return lambda _context: send(jsontext.parse(payload_text))
@@ -102,7 +104,16 @@ def _of_anything(function: Callable[..., Any], *, what: str) -> int:
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
 
 
-def _refuse_what_does_not_run(send: Callable[..., Any], *, what: str, sync: bool) -> None:
+def _takes_an_argument(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):
+        return True  # not known: a built-in callable without a signature
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+
+
+def refuse_what_does_not_run(send: Callable[..., Any], *, what: str, sync: bool) -> None:
+    """Refuse a function whose call only makes a generator, or in a sync ledger a coroutine."""
     flags = _code_flags(send)
     if flags & _COROUTINE_FLAGS:
         if sync:

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from send_once import approvals, batches, protocol, reconciling
 from send_once.batches import NO_RESULT
-from send_once.calls import Send, prepare_dispatch_send, prepare_send, require_result
+from send_once.calls import Send, prepare_dispatch_send, prepare_send, refuse_what_does_not_run, require_result
 from send_once.certainty import Certainty, Verdict
 from send_once.clock import Clock
 from send_once.entry import Entry, Json, Status, require_key
@@ -36,6 +36,7 @@ from send_once.settings import (
     checked_requests,
     checked_settings,
     checked_settlement,
+    checked_settlements,
     checked_status,
     evidence_or_reason,
     unresolved,
@@ -160,11 +161,10 @@ class Ledger:
         self, settlements: Iterable[Settlement], *, by: str | None = None
     ) -> list[tuple[str, Entry | SendOnceError]]:
         """`resolve` for each, as from a provider's export. One that cannot be settled is answered
-        with its error; the others go on."""
+        with its error; the others go on. Raises InvalidInputError before anything is written."""
         check_by(by)
         answers: list[tuple[str, Entry | SendOnceError]] = []
-        for wanted in settlements:
-            checked_settlement(wanted.key, wanted.status, wanted.note, wanted.provider_id)
+        for wanted in checked_settlements(settlements):
             try:
                 answers.append((wanted.key, self._run(_resolve_script(wanted, by))))
             except SendOnceError as error:
@@ -198,8 +198,9 @@ class Ledger:
 
         `lookup` returns Found (sent), Absent (failed, so that it may be sent again) or CannotTell.
         Absent must mean that the look-up covers the time since the claim and is current; it settles
-        nothing while the claiming process still runs here. Of a process on another host nothing is
-        known: choose `older_than` beyond the longest time a send takes. A look-up that raises cannot tell.
+        nothing while the claiming process still runs here and has not reported how the send ended. Of a
+        process on another host nothing is known: choose `older_than` beyond the longest time a send
+        takes. A look-up that raises cannot tell.
         """
         sent: list[Entry] = []
         failed: list[Entry] = []
@@ -216,6 +217,8 @@ class Ledger:
         and returns the outcome. However often a queue repeats the task, it runs once."""
 
         def decorate(task: Callable[P, T]) -> Callable[P, Outcome[T]]:
+            refuse_what_does_not_run(task, what="guarded", sync=True)
+
             @functools.wraps(task)
             def guarded_task(*args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
                 described = meta(*args, **kwargs) if meta is not None else None

@@ -30,6 +30,7 @@ from send_once.errors import (
     StoreInconsistentError,
     UnsafeStoreError,
 )
+from send_once.foreign import is_awaitable
 from send_once.outcomes import (
     Claimed,
     ClaimOutcome,
@@ -283,7 +284,7 @@ def _ask(step: Claim | Transition, entry: Entry) -> Script[bool | Entry]:
     """Claim, and when the store fails to answer, look whether our claim is there all the same."""
     try:
         answer = yield step
-        return answer if isinstance(answer, Entry) else bool(answer)
+        return True if answer is True else _claim_answer(answer)
     except NOT_APPLIED:
         raise
     except Exception as error:
@@ -292,6 +293,15 @@ def _ask(step: Claim | Transition, entry: Entry) -> Script[bool | Entry]:
             raise
         error.add_note("The claim had been applied; it was recognised by its id.")
         return True
+
+
+def _claim_answer(answer: object) -> bool | Entry:
+    if isinstance(answer, Entry):
+        return answer
+    if is_awaitable(answer):
+        # True by Python's rules, though nothing has been claimed.
+        raise InvalidInputError("The store's claim() must be awaited. Use AsyncLedger.", field="store")
+    return bool(answer)
 
 
 def is_stored(entry: Entry) -> Script[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from send_once import protocol
+from send_once import moves, protocol
 from send_once.entry import Entry, Status
 from send_once.outcomes import Absent, CannotTell, Evidence, Found
 from send_once.owner import Liveness
@@ -12,16 +12,16 @@ from send_once.owner import Liveness
 BY: Final = "reconcile"
 
 
-def decide(evidence: Evidence, still_there: Liveness) -> Status | str:
+def decide(evidence: Evidence, still_there: Liveness, *, ended: bool = False) -> Status | str:
     """The status the evidence settles, or the reason why it settles nothing.
 
-    Absence settles nothing while the process that made the claim still runs: it may be just
-    before the call, and a failed entry may be sent by the next caller.
+    Absence settles nothing while the process that made the claim still runs and has not reported how
+    the send `ended`: it may be just before the call, and a failed entry may be sent by the next caller.
     """
     match evidence:
         case Found():
             return Status.SENT
-        case Absent() if still_there == "running here":
+        case Absent() if still_there == "running here" and not ended:
             return "The look-up does not find it, but the process that claimed it is still running."
         case Absent():
             return Status.FAILED
@@ -31,7 +31,7 @@ def decide(evidence: Evidence, still_there: Liveness) -> Status | str:
 
 def settle_by_evidence(entry: Entry, evidence: Evidence, still_there: Liveness) -> protocol.Script[Entry | str]:
     """Settle exactly the entry that was looked up; the reason where it stays."""
-    decision = decide(evidence, still_there)
+    decision = decide(evidence, still_there, ended=entry.uncertain)
     if not isinstance(decision, Status):
         return decision
     settled = yield from protocol.resolve_entry(
@@ -41,11 +41,13 @@ def settle_by_evidence(entry: Entry, evidence: Evidence, still_there: Liveness) 
 
 
 def _note(evidence: Evidence) -> str | None:
-    return None if isinstance(evidence, CannotTell) else evidence.note
+    note = None if isinstance(evidence, CannotTell) else evidence.note
+    return note and note[: moves.ERROR_TEXT_MAX_CHARS]
 
 
 def _provider_id(evidence: Evidence) -> str | None:
-    return evidence.provider_id if isinstance(evidence, Found) else None
+    provider_id = evidence.provider_id if isinstance(evidence, Found) else None
+    return provider_id and provider_id[: moves.PROVIDER_ID_MAX_CHARS]
 
 
 def sort_answer(

@@ -101,6 +101,19 @@ def checked_settlement(key: object, status: object, note: object, provider_id: o
     return Settlement(str(key), Status(status), note, provider_id)  # type: ignore[arg-type]  # _check_text saw to it
 
 
+def checked_settlements(settlements: Iterable[Settlement]) -> list[Settlement]:
+    """Every settlement, checked before any is written."""
+    return [_checked(one) for one in settlements]
+
+
+def _checked(one: object) -> Settlement:
+    if not isinstance(one, Settlement):
+        raise InvalidInputError(
+            f"resolve_many: each item must be a Settlement, not {type(one).__name__}.", field="settlements"
+        )
+    return checked_settlement(one.key, one.status, one.note, one.provider_id)
+
+
 def checked_status(status: object) -> Status | None:
     if status is None or status in tuple(Status):
         return None if status is None else Status(str(status))
@@ -127,9 +140,22 @@ def unresolved(entries: Iterable[Entry], older_than: str | float, now_ms: float)
 
 def evidence_or_reason(answer: object) -> Evidence:
     """What a look-up returned; anything that is not evidence cannot tell."""
-    if isinstance(answer, Found | Absent | CannotTell):
+    if isinstance(answer, CannotTell):
         return answer
+    if isinstance(answer, Found | Absent):
+        return answer if _is_text_or_none(answer.note) and _is_text_or_none(_id_in(answer)) else _NOT_TEXT
     return CannotTell(f"The look-up returned {type(answer).__name__}; it must return Found, Absent or CannotTell.")
+
+
+_NOT_TEXT: Final = CannotTell("The look-up returned a note or provider_id that is not text.")
+
+
+def _is_text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _id_in(answer: Found | Absent) -> object:
+    return answer.provider_id if isinstance(answer, Found) else None
 
 
 def _claim_order(entry: Entry) -> float:
