@@ -27,7 +27,9 @@ from send_once.stores.lockbody import is_abandoned, lock_body
 HOLD_LOCK = """
 import sys
 from send_once.stores.filelock import LedgerLock
-lock = LedgerLock(sys.argv[1], shown=sys.argv[1], create=True, timeout_seconds=10, stale_seconds=30)
+lock = LedgerLock(
+    sys.argv[1], shown=sys.argv[1], create=True, timeout_seconds=10, stale_seconds=30, beside_node=True
+)
 with lock:
     print("held", flush=True)
     sys.stdin.read()
