@@ -128,7 +128,7 @@ def test_settling_needs_either_a_result_or_an_error(arguments: dict[str, Any], f
 def test_only_what_claim_answered_can_be_settled() -> None:
     ledger = Ledger(MemoryStore())
     with pytest.raises(InvalidInputError, match="as claim\\(\\) returns it") as refused:
-        ledger.settle("k", "m1")  # type: ignore[arg-type]  # wrong on purpose
+        ledger.settle("k", "m1")  # type: ignore[call-overload]  # wrong on purpose
     assert refused.value.field == "claimed"
 
 

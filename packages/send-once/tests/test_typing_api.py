@@ -114,7 +114,9 @@ def test_the_halves_of_a_send_keep_the_types() -> None:
     claimed = assert_type(ledger.claim("a"), ClaimOutcome)
     assert words_of_a_claim(claimed) == "claimed"
     assert isinstance(claimed, Claimed)
-    assert words_of_a_send(assert_type(ledger.settle(claimed, "msg-1"), Outcome[str])) == "msg-1"
+    assert words_of_a_send(assert_type(ledger.settle(claimed, "msg-1"), Sent[str])) == "msg-1"
+    late = assert_type(ledger.settle(claimed, error=TimeoutError("no answer")), Failed | Unknown)
+    assert words_of_a_send(late) == "no answer"
     assert_type(ledger.get("a"), Entry | None)
     assert_type(ledger.history("a"), Sequence[Entry])
     assert_type(ledger.pending(), list[Entry])
@@ -164,6 +166,9 @@ def test_the_async_ledger_reads_the_same() -> None:
 
     async def played() -> str:
         ledger = AsyncLedger(threaded(MemoryStore()))
+        claimed = assert_type(await ledger.claim("b"), ClaimOutcome)
+        assert isinstance(claimed, Claimed)
+        assert_type(await ledger.settle(claimed, 7), Sent[int])
         outcome = await ledger.once("a", send)
         return words_of_a_send(assert_type(outcome, Outcome[str]))
 

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from send_once import approvals, batches, protocol, reconciling
 from send_once.batches import NO_RESULT
@@ -22,9 +22,12 @@ from send_once.outcomes import (
     ClaimOutcome,
     DispatchOutcome,
     Evidence,
+    Failed,
     Outcome,
     Reconciled,
     SendContext,
+    Sent,
+    Unknown,
 )
 from send_once.owner import liveness, new_mark
 from send_once.settings import (
@@ -86,6 +89,12 @@ class AsyncLedger:
     async def claim(self, key: str, meta: Json = None, *, payload: Json = NO_PAYLOAD) -> ClaimOutcome:
         """See :meth:`Ledger.claim`."""
         return await self._run(protocol.acquire(checked_request(key, meta, payload)))
+
+    @overload
+    async def settle(self, claimed: Claimed, result: T) -> Sent[T]: ...
+
+    @overload
+    async def settle(self, claimed: Claimed, *, error: Exception) -> Failed | Unknown: ...
 
     async def settle(self, claimed: Claimed, result: T = NO_RESULT, *, error: Exception | None = None) -> Outcome[T]:
         """See :meth:`Ledger.settle`. Shielded from cancellation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from send_once import approvals, batches, protocol, reconciling
 from send_once.batches import NO_RESULT
@@ -21,9 +21,12 @@ from send_once.outcomes import (
     ClaimOutcome,
     DispatchOutcome,
     Evidence,
+    Failed,
     Outcome,
     Reconciled,
     SendContext,
+    Sent,
+    Unknown,
 )
 from send_once.owner import liveness, new_mark
 from send_once.settings import (
@@ -102,6 +105,12 @@ class Ledger:
         """The first half of `once`, for queues: Claimed means that this caller alone may send, now.
         Follow it with `settle`; a claim that is never settled stays pending and is shown as unknown."""
         return self._run(protocol.acquire(checked_request(key, meta, payload)))
+
+    @overload
+    def settle(self, claimed: Claimed, result: T) -> Sent[T]: ...
+
+    @overload
+    def settle(self, claimed: Claimed, *, error: Exception) -> Failed | Unknown: ...
 
     def settle(self, claimed: Claimed, result: T = NO_RESULT, *, error: Exception | None = None) -> Outcome[T]:
         """The second half: record what the send returned, or with `error=` what it raised."""
