@@ -286,12 +286,10 @@ class LedgerLock:
         found = os.fstat(self.fd)
         self.identity = (found.st_dev, found.st_ino)
         if self._beside_node and not self._files:
-            # Node names its lock after the path it was given: hold the one of the real path as well.
-            names = dict.fromkeys((self._path, os.path.realpath(self._path)))
             shown = self._shown
             self._files = [
                 LockFile(name, shown=shown if name == self._path else name, stale_seconds=self._stale_seconds)
-                for name in names
+                for name in _names_to_lock(self._path)
             ]
 
     def _sync_directories(self) -> None:
@@ -325,3 +323,13 @@ class LedgerLock:
             f"Could not lock {self._shown} within {self._timeout_seconds * 1000:.0f}ms: {who} writing to it. "
             "Nothing was written; try again, or allow more time with lock_timeout_seconds."
         )
+
+
+def _names_to_lock(path: str) -> list[str]:
+    """Node names its lock after the path it was given: the real path's is held as well. Where both are
+    one name of one directory, spelt in two ways (`./ledger.jsonl`, a linked directory), there is one lock."""
+    real = os.path.realpath(path)
+    same_name = os.path.basename(path) == os.path.basename(real)
+    if same_name and os.path.samefile(os.path.dirname(path), os.path.dirname(real)):
+        return [path]
+    return [path, real]

@@ -235,7 +235,8 @@ def require_path(path: object) -> str:
         raise InvalidInputError(
             f"SQLiteStore takes a plain path, not {text}: a URI can switch off locking. Leave out file:.", field="path"
         )
-    return os.path.abspath(text)
+    # Not normalised: ".." after a link is the kernel's, and another program takes it that way too.
+    return os.path.join(os.getcwd(), text)
 
 
 def require_place(path: str) -> None:
