@@ -237,6 +237,18 @@ def test_whatever_a_send_raises_or_does_to_its_meta_is_recorded() -> None:
     assert entry.meta == {"to": "ana"}
 
 
+@pytest.mark.parametrize("attempts", [None, "1", 0, -3, 1.5, True, [], {}], ids=repr)
+def test_an_attempt_number_somebody_else_wrote_is_not_trusted(attempts: Any) -> None:
+    """B11: a missing one became NaN and then null, and "1" became "11"."""
+    store = MemoryStore()
+    store.claim(entry_of("k", status="failed", claim_id=None).evolve({"attempts": attempts}))
+    seen: list[int] = []
+    Ledger(store).once("k", lambda context: seen.append(context.attempt))
+    entry = store.get("k")
+    assert entry is not None
+    assert (seen, entry["attempts"]) == ([2], 2)
+
+
 def test_many_sends_at_once_in_one_process_never_time_out_on_the_lock(tmp_path: Path) -> None:
     """C2: under plain load the lock timed out, also after the send."""
     guard = Ledger(FileStore(tmp_path / "ledger.jsonl"))
