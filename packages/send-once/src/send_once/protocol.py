@@ -159,8 +159,9 @@ def after_claim(request: Request, entry: Entry, *, applied: bool | Entry) -> Scr
             raise StoreInconsistentError(
                 f"The store refused to claim {request.key} but has no entry for it. Check the store's claim()."
             )
-        if current.claim_id == entry.claim_id:
-            # A driver that repeated our write by itself is told "already there": it is ours.
+        if current.claim_id == entry.claim_id and current.status is Status.PENDING:
+            # A driver that repeated our write by itself is told "already there": it is ours. No longer
+            # pending, it was settled before we saw it, and a failed one may be sent by anyone by now.
             applied = True
             continue
         if current.status is not Status.FAILED:
