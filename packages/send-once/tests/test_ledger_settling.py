@@ -296,7 +296,7 @@ def test_absence_settles_nothing_while_the_process_that_claimed_it_runs() -> Non
         (None, "returned NoneType; it must return Found, Absent or CannotTell"),
         (True, "returned bool"),
         ("sent", "returned str"),
-        (Found(provider_id=uuid.uuid4()), "not text"),  # type: ignore[arg-type]  # wrong on purpose
+        (Found(provider_id=uuid.UUID(int=1)), "not text"),  # type: ignore[arg-type]  # wrong on purpose
         (Found(note=7), "not text"),  # type: ignore[arg-type]  # wrong on purpose
         (Absent(note=7), "not text"),  # type: ignore[arg-type]  # wrong on purpose
     ],
