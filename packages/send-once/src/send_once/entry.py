@@ -35,6 +35,7 @@ LEGAL_MOVES: Final[Mapping[Status, frozenset[Status]]] = {
 
 _STATUS_BY_TEXT: Final = {status.value: status for status in Status}
 _CLAIM: Final = "claim"
+_ATTEMPTS_END: Final = 2**53
 
 
 class ClaimMark(NamedTuple):
@@ -290,11 +291,12 @@ def is_entry(value: object) -> bool:
 
 
 def attempt_number(value: Json) -> int:
-    """A stored `attempts` as a number; 1 for anything that is not a positive whole number,
-    because an entry exists only after at least one claim."""
+    """A stored `attempts` as a number; 1 for anything that is not a positive whole number, because an
+    entry exists only after at least one claim, and for one so large that the next is not another number
+    (2**53 and above, as JSON's readers keep numbers): a retry must be told from what it follows."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 1
-    return int(value) if value >= 1 and value == int(value) else 1
+    return int(value) if 1 <= value < _ATTEMPTS_END and value == int(value) else 1
 
 
 def require_key(key: object) -> str:

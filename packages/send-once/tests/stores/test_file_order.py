@@ -21,7 +21,7 @@ from send_once.moves import claimed, failed, resolved, retried, sent
 from send_once.owner import new_mark
 from send_once.stores.appending import append, new_line
 from send_once.stores.file import FileStore
-from send_once.stores.journal import Journal
+from send_once.stores.journal import End, Journal
 from send_once.stores.linescan import kind_of, takes_over
 
 NOW_MS = 1_790_510_400_000
@@ -61,7 +61,8 @@ class Looked:
 
     def append(self, *entries: Entry) -> list[bool]:
         lines = [new_line(entry, bytes_max=262_144) for entry in entries]
-        return append(self.journal, self.fd, self.journal.identity, lines)
+        looked = End(self.journal.size, self.journal.consumed == self.journal.size)
+        return append(self.journal, self.fd, self.journal.identity, lines, looked)
 
 
 @pytest.fixture

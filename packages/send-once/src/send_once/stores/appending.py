@@ -15,7 +15,7 @@ from typing import Final
 from send_once.entry import Entry
 from send_once.errors import EntryTooLargeError, StoreError, UnsafeStoreError
 from send_once.stores.files import Identity, write_all
-from send_once.stores.journal import Journal
+from send_once.stores.journal import End, Journal
 from send_once.stores.linescan import STATUS_CODES, is_fresh_claim, key_and_code
 
 SETTLING_FACTOR: Final = 2
@@ -50,15 +50,18 @@ def new_line(entry: Entry, *, bytes_max: int) -> NewLine:
     return NewLine(entry, body, fresh)
 
 
-def append(journal: Journal, fd: int, identity: Identity, lines: Sequence[NewLine]) -> list[bool]:
+def append(journal: Journal, fd: int, identity: Identity, lines: Sequence[NewLine], looked: End) -> list[bool]:
     """Append all lines with one write and one sync. For each, whether it stands: nothing of its key
-    came between what `journal` had read and the line.
+    came between where `journal` had read when the caller `looked` and the line.
+
+    Not where it has read by now: another thread's `get` may have moved the index on, past a line that
+    a stranger wrote after the look.
 
     Raises StoreError with nothing left behind; UnsafeStoreError where something of this may be left
     in the file, or a stranger claimed the same key at the same moment. No send may follow either.
     """
-    base = journal.size
-    lead = b"" if journal.consumed == base else b"\n"
+    base = looked.size
+    lead = b"" if looked.is_whole else b"\n"
     data = lead + b"".join(line.body + b"\n" for line in lines)
     try:
         write_all(fd, data)

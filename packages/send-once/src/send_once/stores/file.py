@@ -26,7 +26,7 @@ from send_once.stores.compaction import (
 )
 from send_once.stores.damage import Acceptances, DamagedLine, Snapshot, refusal
 from send_once.stores.filelock import LedgerLock
-from send_once.stores.journal import Journal
+from send_once.stores.journal import End, Journal
 from send_once.stores.linescan import read_entry
 
 ENTRY_BYTES_MAX: Final = 262_144
@@ -99,17 +99,17 @@ class FileStore:
             return present
         line = new_line(entry, bytes_max=self._bytes_max)
         with self._lock:
-            self._look(for_claims=True)
+            looked = self._look(for_claims=True)
             present = self._journal.entry(entry.key)
             if present is not None:
                 return present
             self._refuse_forgotten(line)
-            return self._append([line])[0] or (self._journal.entry(entry.key) or False)
+            return self._append([line], looked)[0] or (self._journal.entry(entry.key) or False)
 
     def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
         lines = [new_line(entry, bytes_max=self._bytes_max) for entry in entries]
         with self._lock:
-            self._look(for_claims=True)
+            looked = self._look(for_claims=True)
             seen: set[str] = set()
             free = []
             for entry in entries:
@@ -118,24 +118,24 @@ class FileStore:
             for line, is_free in zip(lines, free, strict=True):
                 if is_free:
                     self._refuse_forgotten(line)
-            return self._append_where(lines, free)
+            return self._append_where(lines, free, looked)
 
     def transition(self, came_from: Entry, entry: Entry) -> bool:
         line = new_line(entry, bytes_max=self._bytes_max)
         with self._lock:
-            self._look(for_claims=line.fresh_claim)
-            return self._journal.text(came_from.key) == came_from.text and self._append([line])[0]
+            looked = self._look(for_claims=line.fresh_claim)
+            return self._journal.text(came_from.key) == came_from.text and self._append([line], looked)[0]
 
     def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
         lines = [new_line(entry, bytes_max=self._bytes_max) for _, entry in pairs]
         with self._lock:
-            self._look(for_claims=any(line.fresh_claim for line in lines))
+            looked = self._look(for_claims=any(line.fresh_claim for line in lines))
             seen: set[str] = set()
             unchanged = []
             for came_from, _ in pairs:
                 unchanged.append(self._journal.text(came_from.key) == came_from.text and came_from.key not in seen)
                 seen.add(came_from.key)
-            return self._append_where(lines, unchanged)
+            return self._append_where(lines, unchanged, looked)
 
     def get(self, key: str) -> Entry | None:
         return self._journal.current(key)
@@ -221,13 +221,15 @@ class FileStore:
     ) -> None:
         self.close()
 
-    def _look(self, *, for_claims: bool) -> None:
-        """Bring the index up to date under the lock; refuse claims over damage nobody has accepted."""
-        self._journal.refresh(verify=True)
+    def _look(self, *, for_claims: bool) -> End:
+        """Bring the index up to date under the lock; refuse claims over damage nobody has accepted.
+        Answers how far it was read: what is decided after it holds for lines up to there."""
+        looked = self._journal.refresh(verify=True)
         if for_claims and self._journal.is_damaged():
             open_damage = [line for line in self._acceptances.mark(self._journal.damaged()) if not line.accepted]
             if open_damage:
                 raise refusal(self._shown, open_damage)
+        return looked
 
     def _refuse_forgotten(self, line: NewLine) -> None:
         """A file that was deleted, cut or replaced does not make this process forget what it has seen."""
@@ -251,16 +253,16 @@ class FileStore:
         shrunk = sum(1 for entry in kept if entry.status is Status.SENT and entry.claim_id is None)
         return Compaction(len(kept), shrunk, bytes_before, self._journal.size, backup)
 
-    def _append_where(self, lines: Sequence[NewLine], wanted: Sequence[bool]) -> Sequence[bool]:
+    def _append_where(self, lines: Sequence[NewLine], wanted: Sequence[bool], looked: End) -> Sequence[bool]:
         """Append the wanted lines in one durable step; for each line, whether it stands."""
         chosen = [line for line, wants in zip(lines, wanted, strict=True) if wants]
-        landed = iter(self._append(chosen))
+        landed = iter(self._append(chosen, looked))
         return [wants and next(landed) for wants in wanted]
 
-    def _append(self, lines: Sequence[NewLine]) -> Sequence[bool]:
+    def _append(self, lines: Sequence[NewLine], looked: End) -> Sequence[bool]:
         if not lines:
             return []
-        stands = append(self._journal, self._lock.fd, self._lock.identity, lines)
+        stands = append(self._journal, self._lock.fd, self._lock.identity, lines, looked)
         if any(line.fresh_claim for line in lines) and not self._lock.files_are_ours():
             raise UnsafeStoreError(
                 f"Another program removed {self._shown}.lock while it was held, and may have claimed the same key. "

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from send_once.entry import Entry, Status
 from send_once.errors import StoreError
@@ -26,6 +26,13 @@ from send_once.stores.linescan import (
 BLOCK_BYTES: Final = 1 << 20
 LINE_BYTES_GUESS: Final = 1024
 GUARD_BYTES: Final = 256
+
+
+class End(NamedTuple):
+    """How far the file has been read: in bytes, and whether its last line ended with a newline."""
+
+    size: int
+    is_whole: bool
 
 
 class Journal:
@@ -51,6 +58,7 @@ class Journal:
         self._guard = b""
         self.consumed = self.size = 0
         self.vanished: set[str] = set()
+        self._changing = False
         self._forget()
 
     def __enter__(self) -> Self:
@@ -68,6 +76,7 @@ class Journal:
     def current(self, key: str) -> Entry | None:
         """The current entry of `key` as of now."""
         with self.mutex:
+            self._refuse_reentry()
             try:
                 self._refresh(verify=False)
                 return self._entry(key)
@@ -129,18 +138,21 @@ class Journal:
         """Whether `key` has an entry as far as was read; always true before the first look."""
         return self.identity == NOWHERE or self._place(key) is not None
 
-    def refresh(self, *, verify: bool = False) -> None:
-        """Look at the file and read what is new. A missing file is an empty ledger.
+    def refresh(self, *, verify: bool = False) -> End:
+        """Look at the file and read what is new. A missing file is an empty ledger. Answers how far was
+        read: every line before that is in the index.
 
         With `verify`, also that the bytes before the old end are still those that were read: a
         failed write that was taken back may have been followed by another line of the same length.
         """
         with self.mutex:
+            self._refuse_reentry()
             try:
                 self._refresh(verify=verify)
             except BaseException:
                 self._distrust()
                 raise
+            return End(self.size, self.consumed == self.size)
 
     def note_appended(self, base: int, data: bytes, keys: list[tuple[str, int, int]]) -> bool:
         """Take over lines just appended and read back by us: (key, offset, code) each. False if the
@@ -202,6 +214,7 @@ class Journal:
     def after_fork(self) -> None:
         """In the child: another thread of the parent may have been in the middle of anything."""
         self.mutex = threading.RLock()
+        self._changing = False
         self.close()
 
     def _entry(self, key: str) -> Entry | None:
@@ -222,12 +235,29 @@ class Journal:
             found = os.stat(self.path)
         except FileNotFoundError:
             if self._fd >= 0:
-                self._start_over(self.close)
+                self._change(self._start_over, self.close)
             return
         if (found.st_dev, found.st_ino) != self.identity:
-            self._start_over(self._open)
+            self._change(self._start_over, self._open)
         elif found.st_size != self.size or (verify and not self._guard_holds()):
-            self._read_on(found.st_size)
+            self._change(self._read_on, found.st_size)
+
+    def _refuse_reentry(self) -> None:
+        """The mutex lets the thread that holds it in again: a signal handler or finalizer that interrupted
+        a reading. To it, keys that are in the file would look absent."""
+        if self._changing:
+            raise StoreError(
+                f"{self.path} is just being read by what this call interrupted (the ledger was asked in a signal "
+                "handler or finalizer). Nothing was sent by this call. Set a flag there, and send from the program's "
+                "own flow."
+            )
+
+    def _change(self, update: Callable[..., None], *args: object) -> None:
+        self._changing = True
+        try:
+            update(*args)
+        finally:
+            self._changing = False
 
     def _distrust(self) -> None:
         """A reading that broke off knows only some of the keys: forget it all, so that the next look
