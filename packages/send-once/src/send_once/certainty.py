@@ -2,18 +2,19 @@
 
 The table names exceptions by module and class, so that nothing has to be imported to recognise
 them, and a second copy of this package is recognised too. The first name along an exception's
-class order that the table knows decides; then its causes are asked. Anything the table does not
-know is `failed`, as in the reference, unless the ledger was made with `unclassified="unknown"`.
+class order that the table knows decides; then what the exception shows by itself (`showing`), then
+its causes. Anything that is still not known is `failed`, as in the reference, unless the ledger was
+made with `unclassified="unknown"`.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, get_args
 
 from send_once.errors import InvalidInputError
 from send_once.foreign import attribute
+from send_once.showing import NOT_ACCEPTED_STATUSES, leaves_it_open
 
 Certainty = Literal["failed", "unknown"]
 Verdict = Literal["failed", "unknown", "look inside", "by status", "by reply code"]
@@ -47,6 +48,12 @@ TABLE: Final[Mapping[str, Verdict]] = {
     "builtins.EOFError": "unknown",
     "asyncio.exceptions.LimitOverrunError": "unknown",
     "subprocess.TimeoutExpired": "unknown",
+    # The send ran elsewhere, and its process died or its answer was lost on the way back.
+    "concurrent.futures._base.BrokenExecutor": "unknown",
+    "multiprocessing.pool.MaybeEncodingError": "unknown",
+    "billiard.exceptions.WorkerLostError": "unknown",
+    # An answer came, and was not what the send function expects of a provider.
+    "json.decoder.JSONDecodeError": "unknown",
     "http.client.IncompleteRead": "unknown",
     "http.client.BadStatusLine": "unknown",
     "http.client.CannotSendRequest": "failed",
@@ -109,26 +116,6 @@ TABLE: Final[Mapping[str, Verdict]] = {
 """Exception (module.class) → what it says. Pass your own, merged over this one, as
 `Ledger(..., certainty={...})`."""
 
-UNKNOWN_ERRNOS: Final = frozenset(
-    {
-        errno.ETIMEDOUT,
-        errno.ECONNRESET,
-        errno.ECONNABORTED,
-        errno.EPIPE,
-        errno.ENOTCONN,
-        errno.ESHUTDOWN,
-        errno.ENETRESET,
-        errno.EHOSTUNREACH,
-        errno.ENETUNREACH,
-        errno.ENETDOWN,
-        errno.EIO,
-    }
-)
-"""For a bare OSError: these may come after the message was handed over."""
-
-NOT_ACCEPTED_STATUSES: Final = frozenset(range(400, 500)) - {408, 409}
-"""HTTP statuses that refuse. 408 and 409 leave it open: the request may be running, or have run."""
-
 REFUSED_REPLY_CODE_MIN: Final = 400
 REFUSED_REPLY_CODE_MAX: Final = 599
 
@@ -154,13 +141,17 @@ def certainty_of(
 ) -> Certainty:
     """What `error` says about the send.
 
-    An error the table knows decides alone. One it does not know (a wrapper, a group) is unknown if any
-    of its causes is; it is never `failed` on the word of a cause only.
+    An error the table knows decides alone. One it does not know is unknown if it shows that it leaves
+    the send open, or (a wrapper, a group) if any of its causes is unknown; it is never `failed` on the
+    word of a cause only. Never raises: an error that cannot be looked at is unknown.
     """
-    own = _own_verdict(error, table)
-    if own is not None:
-        return own
-    inner = [_own_verdict(cause, table) for cause in _causes(error)]
+    try:
+        own = _own_verdict(error, table)
+        if own is not None:
+            return own
+        inner = [_own_verdict(cause, table) for cause in _causes(error)]
+    except Exception:  # noqa: BLE001  # a foreign exception may do anything; the send has run all the same
+        return "unknown"
     return "unknown" if "unknown" in inner else unclassified
 
 
@@ -184,7 +175,7 @@ def _own_verdict(error: BaseException, table: Mapping[str, Verdict]) -> Certaint
     verdict = next((table[name] for name in _names(error) if name in table), None)
     match verdict:
         case None:
-            return _bare_os_error(error)
+            return "unknown" if leaves_it_open(error) else None
         case "failed" | "unknown":
             return verdict
         case "by status":
@@ -197,15 +188,11 @@ def _own_verdict(error: BaseException, table: Mapping[str, Verdict]) -> Certaint
 
 def _names(error: BaseException) -> Iterator[str]:
     for cls in type(error).__mro__:
-        module = cls.__module__
+        module = str(cls.__module__)
         yield f"{module}.{cls.__qualname__}"
         yield f"{module.partition('.')[0]}.{cls.__qualname__}"
         if module.endswith(_OWN_ERRORS_COPIED):
             yield f"{_OWN_ERRORS}.{cls.__qualname__}"
-
-
-def _bare_os_error(error: BaseException) -> Certainty | None:
-    return "unknown" if isinstance(error, OSError) and error.errno in UNKNOWN_ERRNOS else None
 
 
 def _by_http_status(error: BaseException) -> Certainty:
