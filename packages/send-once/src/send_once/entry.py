@@ -6,6 +6,7 @@ holds the attempt (see :class:`ClaimMark`). Members of unknown origin are kept a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
@@ -291,12 +292,17 @@ def is_entry(value: object) -> bool:
 
 
 def attempt_number(value: Json) -> int:
-    """A stored `attempts` as a number; 1 for anything that is not a positive whole number, because an
-    entry exists only after at least one claim, and for one so large that the next is not another number
-    (2**53 and above, as JSON's readers keep numbers): a retry must be told from what it follows."""
+    """A stored `attempts` as a number; 1 for anything that is not a positive whole number that a double
+    can hold, because an entry exists only after at least one claim."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 1
-    return int(value) if 1 <= value < _ATTEMPTS_END and value == int(value) else 1
+    return int(value) if 1 <= value <= sys.float_info.max and value == int(value) else 1
+
+
+def countable(attempts: int) -> int:
+    """`attempts`, or 1 for a number so large that the next is not another one (2**53 and above, as JSON's
+    readers keep numbers): a retry must be told from what it follows."""
+    return attempts if attempts < _ATTEMPTS_END else 1
 
 
 def require_key(key: object) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from send_once import jsontext
-from send_once.entry import ClaimMark, Entry, Json, Parts, Status
+from send_once.entry import ClaimMark, Entry, Json, Parts, Status, countable
 from send_once.foreign import attribute
 from send_once.instants import iso_from_ms
 
@@ -35,7 +35,7 @@ def retried(existing: Entry, *, meta: Json, mark: ClaimMark, now_ms: float) -> E
     meta_text: str | None = jsontext.stringify(carried, where="meta", infinity_as_null=meta is None)
     if meta is None and not existing.has("meta"):
         meta_text = None
-    return _claim_entry(existing.key, existing.attempts + 1, meta_text, mark, now_ms)
+    return _claim_entry(existing.key, countable(existing.attempts) + 1, meta_text, mark, now_ms)
 
 
 def sent(attempt: Entry, *, provider_id: str | None, now_ms: float) -> Entry:

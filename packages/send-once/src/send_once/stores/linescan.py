@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final, Literal
 
-from send_once.entry import Entry, Status
+from send_once.entry import Entry, Status, countable
 from send_once.jstext import js_trim
 from send_once.stores.jsonprefix import is_cut_json
 
@@ -84,7 +84,7 @@ def takes_over(current: Entry, line: Entry) -> bool:
         return line.status is Status.PENDING and current.claim_id is None and line.claim_id is None
     if line.claim_id == current.claim_id:
         return True
-    return current.status is Status.FAILED and line.attempts > current.attempts
+    return current.status is Status.FAILED and line.attempts > countable(current.attempts)
 
 
 def is_fresh_claim(entry: Entry) -> bool:
