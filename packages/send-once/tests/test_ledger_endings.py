@@ -164,7 +164,6 @@ def test_a_response_with_an_error_status_leaves_the_entry_pending(make: Callable
     [
         Response(200),
         Response(202),
-        Response(302),
         AiohttpResponse(204),
         {"status": 500, "headers": {}},
         SimpleNamespace(status=500),

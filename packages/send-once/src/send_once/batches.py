@@ -12,7 +12,7 @@ from send_once.entry import Entry
 from send_once.errors import InvalidInputError, KeyReusedError
 from send_once.outcomes import Claimed, ClaimOutcome, Failed, Outcome, Sent, Unknown
 from send_once.protocol import NOT_APPLIED, Begin, Now, Request, Step
-from send_once.results import refuse_http_error
+from send_once.results import refuse_result
 from send_once.stores.base import Pair
 
 
@@ -105,7 +105,7 @@ def _after_claim(request: Request, entry: Entry, applied: bool | None) -> Genera
 
 def _without_http_errors(report: Report) -> Report:
     """An HTTP error that was handed in as a result leaves its send unknown; the others are recorded."""
-    refused = refuse_http_error(report.result) if report.error is None else None
+    refused = refuse_result(report.result) if report.error is None else None
     return report if refused is None else Report(report.claimed, error=refused)
 
 

@@ -6,11 +6,11 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from types import AsyncGeneratorType, CodeType, FunctionType, GeneratorType, MethodType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from send_once import jsontext
 from send_once.errors import InvalidInputError, UncertainSendError
-from send_once.foreign import is_awaitable
+from send_once.foreign import is_a, is_awaitable, is_named
 from send_once.outcomes import SendContext
 
 T = TypeVar("T")
@@ -19,6 +19,8 @@ Send = Callable[[], T] | Callable[[SendContext], T]
 """A send function: takes nothing, or one :class:`SendContext`."""
 
 _COROUTINE_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
+_FUTURES: Final = frozenset({"concurrent.futures._base.Future", "multiprocessing.pool.ApplyResult"})
+"""What stands for an answer that is still to come, though it cannot be awaited."""
 _GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
@@ -64,15 +66,26 @@ def require_result(result: T, *, remedy: str = "Use AsyncLedger.") -> T:
             result.close()
             raise InvalidInputError(f"send returned a coroutine that never ran. {remedy}", field="send")
         raise UncertainSendError(f"send returned an awaitable that nobody waited for. {remedy}")
-    if isinstance(result, AsyncGeneratorType) or (
-        isinstance(result, GeneratorType) and inspect.getgeneratorstate(result) == inspect.GEN_CREATED
-    ):
+    if is_a(result, AsyncGeneratorType) or _is_generator_not_begun(result):
         raise UncertainSendError("send returned a generator that has not run. Return what was sent, not a generator.")
+    if is_named(result, _FUTURES):
+        raise UncertainSendError("send returned a future that nobody waited for. Return its result().")
     return result
 
 
 async def awaited(result: Awaitable[T] | T) -> T:
-    return await result if inspect.isawaitable(result) else result
+    if is_awaitable(result) or _is_old_coroutine(result):
+        return await cast("Awaitable[T]", result)
+    return cast("T", result)
+
+
+def _is_generator_not_begun(result: object) -> bool:
+    return is_a(result, GeneratorType) and inspect.getgeneratorstate(cast("Any", result)) == inspect.GEN_CREATED
+
+
+def _is_old_coroutine(result: object) -> bool:
+    """A generator of `types.coroutine`, which can be awaited though its class does not say so."""
+    return is_a(result, GeneratorType) and bool(cast("Any", result).gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
 
 
 def required_positional_count(function: Callable[..., Any], *, what: str) -> int:

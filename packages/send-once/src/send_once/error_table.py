@@ -106,8 +106,9 @@ TABLE: Final = (
     ),
     _error(
         "result_refused",
-        "The send function returned an HTTP error response; the entry stays pending.",
-        "A response with an error status does not say that the message was accepted, nor that it was not.",
+        "The send function returned what does not say that the message was accepted; the entry stays pending.",
+        "An HTTP response with an error status or a redirect, a command that failed or has not ended, and another "
+        "send's outcome say neither that the message was accepted nor that it was not.",
         "In the send function, raise RejectedSendError or UncertainSendError as the provider documents, or call "
         "`raise_for_status()`. Settle this one by evidence.",
     ),

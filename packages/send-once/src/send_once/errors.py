@@ -5,7 +5,7 @@ SendOnceError                      .code: stable, lower-case, the same in except
 ├── NotFoundError                  not_found            resolve() of a key the ledger does not hold
 ├── AlreadySentError               already_sent         `sent` never goes back
 ├── KeyReusedError                 key_reused           same key, other payload
-├── ResultRefusedError             result_refused       send returned an HTTP error; the entry stays pending
+├── ResultRefusedError             result_refused       send returned an error as its result; the entry stays pending
 ├── ContendedError                 contended            the entry kept changing underneath
 └── StoreError                     store_error          what a store could not do
     ├── LockTimeoutError           lock_timeout
@@ -65,8 +65,9 @@ class KeyReusedError(SendOnceError):
 
 
 class ResultRefusedError(SendOnceError):
-    """`send` returned an HTTP response with an error status. Nobody can tell whether the message
-    went out, so the entry stays pending; the response is in `result`."""
+    """`send` returned what does not say that the message was accepted: an HTTP response that is no
+    success, a command that failed, another send's outcome. The entry stays pending; what was
+    returned is in `result`."""
 
     code = "result_refused"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard, TypeVar, overload
+
+T = TypeVar("T")
+
 
 def attribute(thing: object, name: str) -> object:
     """The attribute, or None where there is none or asking for it raises.
@@ -13,6 +17,29 @@ def attribute(thing: object, name: str) -> object:
         return getattr(thing, name, None)
     except Exception:  # noqa: BLE001  # see above: whatever it raises, there is no such member
         return None
+
+
+@overload
+def is_a(thing: object, kinds: type[T]) -> TypeGuard[T]: ...
+
+
+@overload
+def is_a(thing: object, kinds: tuple[type, ...]) -> bool: ...
+
+
+def is_a(thing: object, kinds: type | tuple[type, ...]) -> bool:
+    """`isinstance`, or False where asking raises: it asks for `__class__`, which a proxy answers as it
+    likes (a weak reference whose object is gone, a lazy object outside its context)."""
+    try:
+        return isinstance(thing, kinds)
+    except Exception:  # noqa: BLE001  # as in `attribute`
+        return False
+
+
+def is_named(thing: object, names: frozenset[str]) -> bool:
+    """Whether the object's class, or one that it derives from, is one of `names` (module.Class): for
+    kinds whose modules are too dear to import for a look."""
+    return any(f"{cls.__module__}.{cls.__qualname__}" in names for cls in type(thing).__mro__)
 
 
 def is_awaitable(thing: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 
 from send_once import jsontext
 from send_once.entry import ClaimMark, Entry, Json, Parts, Status, countable
-from send_once.foreign import attribute
+from send_once.foreign import is_a
 from send_once.instants import iso_from_ms
 
 ERROR_TEXT_MAX_CHARS: Final = 4_000
@@ -82,12 +82,12 @@ def resolved(
 def provider_id_of(result: object) -> str | None:
     """The provider's id in what `send` returned: a non-empty string, or the first non-empty string
     among `PROVIDER_ID_NAMES` of a mapping or object. Longer ones are cut."""
-    if isinstance(result, str):
+    if is_a(result, str):
         return result[:PROVIDER_ID_MAX_CHARS] or None
-    if result is None or isinstance(result, bool | int | float | list | tuple | bytes):
+    if result is None or is_a(result, (bool, int, float, list, tuple, bytes)):
         return None
     found = (_member(result, name) for name in PROVIDER_ID_NAMES)
-    return next((value[:PROVIDER_ID_MAX_CHARS] for value in found if isinstance(value, str) and value), None)
+    return next((value[:PROVIDER_ID_MAX_CHARS] for value in found if is_a(value, str) and value), None)
 
 
 def error_text(error: BaseException) -> str:
@@ -163,9 +163,7 @@ def _attempt_record(existing: Entry) -> dict[str, Json]:
 
 
 def _member(result: object, name: str) -> object:
-    if not isinstance(result, Mapping):
-        return attribute(result, name)
     try:
-        return result.get(name)
-    except Exception:  # noqa: BLE001  # a mapping of another library: raising must not turn a sent message into a failure
+        return result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+    except Exception:  # noqa: BLE001  # an object of another library: raising must not turn a sent message into a failure
         return None

@@ -42,7 +42,7 @@ from send_once.outcomes import (
     Sent,
     Unknown,
 )
-from send_once.results import refuse_http_error
+from send_once.results import refuse_result
 
 T = TypeVar("T")
 
@@ -176,19 +176,19 @@ def after_claim(request: Request, entry: Entry, *, applied: bool | Entry) -> Scr
 def settle_result(attempt: Entry, result: T) -> Script[Sent[T]]:
     """Record that the send went out. Also when the attempt was written off meanwhile: a late truth
     becomes `sent`, and never overwrites another attempt's claim unseen."""
-    refused = refuse_http_error(result)
-    now_ms = yield Now()
+    refused = refuse_result(result)
     if refused is not None:
-        yield from _leave_unknown(attempt, str(refused), now_ms)
+        yield from _leave_unknown(attempt, str(refused), (yield Now()))
         raise refused
     provider_id = moves.provider_id_of(result)
-    entry = moves.sent(attempt, provider_id=provider_id, now_ms=now_ms)
     try:
+        now_ms = yield Now()
+        entry = moves.sent(attempt, provider_id=provider_id, now_ms=now_ms)
         if not (yield Transition(attempt, entry)):
             entry = yield from _record_late_success(attempt, entry, provider_id, now_ms)
     except Exception as error:
         error.add_note(
-            f"{attempt.key} was sent (provider id {provider_id!r}), but the store could not record it. The entry "
+            f"{attempt.key} was sent (provider id {provider_id!r}), but that could not be recorded. The entry "
             "stays pending and is not sent again; settle it with resolve(key, 'sent')."
         )
         raise
