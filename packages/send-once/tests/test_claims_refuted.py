@@ -31,7 +31,7 @@ from send_once.entry import Entry
 from send_once.testing import entry_of
 
 TESTS = Path(__file__).parent
-CONTRACT = TESTS.parent / "src" / "send_once" / "testing" / "contract.py"
+CONTRACT = TESTS.parent / "src" / "send_once" / "testing"
 NOW_MS = 1_790_510_400_000
 TEN_YEARS_MS = 10 * 365 * 86_400_000
 
@@ -90,7 +90,7 @@ def test_every_defect_is_refuted_here_or_elsewhere() -> None:
 
 
 def test_the_tests_that_are_named_exist() -> None:
-    texts = [path.read_text() for path in [CONTRACT, *TESTS.rglob("test_*.py")] if path != Path(__file__)]
+    texts = [path.read_text() for path in [*CONTRACT.glob("*.py"), *TESTS.rglob("test_*.py")] if path != Path(__file__)]
     for names in PROVED_ELSEWHERE.values():
         for name in names:
             assert any(f"def {name}(" in text for text in texts), name

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from send_once.entry import Entry, Status
-from send_once.histories import earlier_states
-from send_once.stores.base import BatchStore, HistoryStore, Pair, Store, require_plain_store
+from send_once.stores.base import AnsweringStore, BatchStore, HistoryStore, Pair, Store, require_plain_store
 
 
 class ThreadedStore:
@@ -19,6 +18,10 @@ class ThreadedStore:
 
     async def claim(self, entry: Entry) -> bool:
         return await asyncio.to_thread(self._store.claim, entry)
+
+    async def claim_or_get(self, entry: Entry) -> bool | Entry:
+        claim = self._store.claim_or_get if isinstance(self._store, AnsweringStore) else self._store.claim
+        return await asyncio.to_thread(claim, entry)
 
     async def transition(self, came_from: Entry, entry: Entry) -> bool:
         return await asyncio.to_thread(self._store.transition, came_from, entry)
@@ -39,17 +42,21 @@ class ThreadedStore:
             return await asyncio.to_thread(self._store.transition_many, pairs)
         return [await self.transition(came_from, entry) for came_from, entry in pairs]
 
-    async def history(self, key: str) -> Sequence[Entry]:
-        if isinstance(self._store, HistoryStore):
-            return await asyncio.to_thread(self._store.history, key)
-        return earlier_states(await self.get(key))
-
     async def close(self) -> None:
         close = getattr(self._store, "close", None)
         if callable(close):
             await asyncio.to_thread(close)
 
 
+class _ThreadedHistoryStore(ThreadedStore):
+    """Offers `history` where the store keeps it; the ledger makes one from the entry where it does not."""
+
+    _store: HistoryStore
+
+    async def history(self, key: str) -> Sequence[Entry]:
+        return await asyncio.to_thread(self._store.history, key)
+
+
 def threaded(store: Store) -> ThreadedStore:
     """Lift a plain store into async: `AsyncLedger(threaded(FileStore("ledger.jsonl")))`."""
-    return ThreadedStore(store)
+    return (_ThreadedHistoryStore if isinstance(store, HistoryStore) else ThreadedStore)(store)

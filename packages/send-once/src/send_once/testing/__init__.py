@@ -7,6 +7,7 @@ from send_once.testing.async_contract import AsyncStoreContract
 from send_once.testing.contract import StoreContract
 from send_once.testing.entries import entry_of, settled
 from send_once.testing.faults import AsyncFaultyStore, Fault, FaultyStore, StoreFault
+from send_once.testing.killing import killed_between
 
 __all__ = [
     "AsyncFaultyStore",
@@ -16,5 +17,6 @@ __all__ = [
     "StoreContract",
     "StoreFault",
     "entry_of",
+    "killed_between",
     "settled",
 ]

@@ -7,32 +7,37 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from send_once.async_ledger import AsyncLedger
-from send_once.entry import Entry, Status
-from send_once.errors import InvalidInputError
+from send_once.entry import Entry
 from send_once.outcomes import Claimed
-from send_once.stores.base import AsyncStore
-from send_once.testing.entries import ODD_KEYS, entry_of, settled
+from send_once.stores.base import AsyncStore, Store
+from send_once.testing.awaiting import Awaiting
+from send_once.testing.contract import StoreRules
+from send_once.testing.entries import entry_of
 from send_once.testing.faults import AsyncFaultyStore, Fault, StoreFault
 
 TASKS = 40
 
 
-class AsyncStoreContract:
-    """Subclass it, define `make_store`, run pytest. Each test runs in an event loop of its own; a
-    store with a `close` is closed in it."""
+class AsyncStoreContract(StoreRules):
+    """Subclass it, define `make_store`, run pytest.
+
+    `make_store()` gives a new, empty store; it is awaited in an event loop of its own, and a store with
+    a `close` is closed in it. Every rule for plain stores is tried within one process, and the rules
+    about tasks and cancellation besides.
+    """
 
     async def make_store(self) -> AsyncStore:
         raise NotImplementedError("AsyncStoreContract: define make_store() to return a new, empty store.")
 
-    def test_a_claim_inserts_once(self) -> None:
-        async def body(store: AsyncStore) -> None:
-            first = entry_of("k")
-            assert await store.get("k") is None
-            assert await store.claim(first) is True
-            assert await store.claim(entry_of("k", claim_id="c2")) is False
-            assert await _stored(store, "k") == first
+    def new_store(self) -> Store:
+        made = Awaiting(self.make_store)
+        self._made = [*getattr(self, "_made", ()), made]
+        return made
 
-        self._run(body)
+    def teardown_method(self) -> None:
+        """Ends the loops of the stores that a test made; pytest calls it after each."""
+        while getattr(self, "_made", ()):
+            self._made.pop().stop()
 
     def test_exactly_one_of_racing_tasks_claims(self) -> None:
         async def body(store: AsyncStore) -> None:
@@ -42,19 +47,7 @@ class AsyncStoreContract:
 
         self._run(body)
 
-    def test_a_transition_replaces_exactly_what_it_names(self) -> None:
-        async def body(store: AsyncStore) -> None:
-            first, second = entry_of("k"), entry_of("k", attempts=2, claim_id="c2")
-            await store.claim(first)
-            assert await store.transition(first, settled(first, "failed")) is True
-            assert await store.transition(first, settled(first, "sent")) is False
-            assert await store.transition(await _stored(store, "k"), second) is True
-            assert await store.transition(first, settled(first, "failed")) is False
-            assert await _stored(store, "k") == second
-
-        self._run(body)
-
-    def test_exactly_one_of_racing_transitions_wins(self) -> None:
+    def test_exactly_one_of_racing_tasks_replaces_an_entry(self) -> None:
         async def body(store: AsyncStore) -> None:
             failed = entry_of("k", status="failed")
             await store.claim(failed)
@@ -63,36 +56,14 @@ class AsyncStoreContract:
 
         self._run(body)
 
-    def test_odd_keys_are_kept_apart_or_refused(self) -> None:
-        async def body(store: AsyncStore) -> None:
-            kept = []
-            for key in ODD_KEYS:
-                try:
-                    assert await store.claim(entry_of(key)) is True
-                except InvalidInputError:
-                    continue
-                kept.append(key)
-            assert sorted(entry.key for entry in await store.list()) == sorted(kept)
-
-        self._run(body)
-
-    def test_list_is_by_claim_time_and_by_status(self) -> None:
-        async def body(store: AsyncStore) -> None:
-            await store.claim(entry_of("late", claimed_at="2026-09-27T13:00:00.000Z"))
-            await store.claim(entry_of("early"))
-            await store.claim(entry_of("failed", status="failed"))
-            assert [entry.key for entry in await store.list(Status.PENDING)] == ["early", "late"]
-
-        self._run(body)
-
-    def test_a_claim_that_was_applied_and_not_answered_is_known_by_its_id(self) -> None:
+    def test_an_awaited_claim_that_was_applied_and_not_answered_is_known_by_its_id(self) -> None:
         async def body(store: AsyncStore) -> None:
             faulty = AsyncFaultyStore(store, [Fault("claim", "after")])
             assert (await AsyncLedger(faulty).once("k", _sends)).outcome == "sent"
 
         self._run(body)
 
-    def test_a_record_that_failed_leaves_the_send_unknown(self) -> None:
+    def test_an_awaited_record_that_failed_leaves_the_send_unknown(self) -> None:
         async def body(store: AsyncStore) -> None:
             faulty = AsyncFaultyStore(store, [Fault("transition", "before")])
             try:
@@ -154,7 +125,7 @@ class AsyncStoreContract:
 
         self._run(body)
 
-    def test_the_two_halves_of_a_send_settle_the_claim_they_made(self) -> None:
+    def test_the_two_awaited_halves_of_a_send_settle_the_claim_they_made(self) -> None:
         async def body(store: AsyncStore) -> None:
             ledger = AsyncLedger(store)
             claimed = await ledger.claim("k")

@@ -10,8 +10,8 @@ AT: Final = "2026-09-27T12:00:00.000Z"
 
 ODD_KEYS: Final = (
     " ", "a b", "ключ", "🎉", "a\nb", "__proto__", "constructor", "0", "10", '"', "\\", "k\t", "\u00e9", "e\u0301",
-    "%s", "$1", "?", "'; DROP TABLE send_once; --", "x" * 2_000, "\u2028", "\x7f", "\x00", "a\ud800", "a\udfff",
-    "\ufeff", "K", "k",
+    "%s", "$1", "?", "'; DROP TABLE send_once; --", "x" * 2_000, "\u2028", "\x7f", "\x00", "a\x00", "a\x00b", "a",
+    "a\ud800", "a\udfff", "\ufeff", "K", "k",
 )  # fmt: skip
 """Keys that broke other stores. Two of them look alike: composed and decomposed é."""
 

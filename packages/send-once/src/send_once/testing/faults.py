@@ -42,7 +42,8 @@ class _Plan:
 
 
 class FaultyStore:
-    """Wraps a store. `calls` lists the names of the calls that were made, in order."""
+    """Wraps a store. `calls` lists the names of the calls that were made, in order; a claim counts as
+    `claim` also where the store answers it with the entry in the way."""
 
     def __init__(self, store: Store, faults: Iterable[Fault]) -> None:
         self._store, self._plan = store, _Plan(faults)
@@ -53,6 +54,10 @@ class FaultyStore:
 
     def claim(self, entry: Entry) -> bool:
         return bool(self._call("claim", entry))
+
+    def claim_or_get(self, entry: Entry) -> bool | Entry:
+        answer: bool | Entry = self._call("claim", entry, through=_claiming(self._store))
+        return answer
 
     def transition(self, came_from: Entry, entry: Entry) -> bool:
         return bool(self._call("transition", came_from, entry))
@@ -75,11 +80,11 @@ class FaultyStore:
             return [bool(answer) for answer in self._call("transition_many", pairs)]
         return [self.transition(*pair) for pair in pairs]
 
-    def _call(self, method: str, *arguments: object) -> Any:
+    def _call(self, method: str, *arguments: object, through: str | None = None) -> Any:
         fault = self._plan.due(method)
         if fault is not None and fault.moment == "before":
             raise fault.make_error()
-        answer = getattr(self._store, method)(*arguments)
+        answer = getattr(self._store, through or method)(*arguments)
         if fault is not None:
             raise fault.make_error()
         return answer
@@ -98,6 +103,10 @@ class AsyncFaultyStore:
     async def claim(self, entry: Entry) -> bool:
         return bool(await self._call("claim", entry))
 
+    async def claim_or_get(self, entry: Entry) -> bool | Entry:
+        answer: bool | Entry = await self._call("claim", entry, through=_claiming(self._store))
+        return answer
+
     async def transition(self, came_from: Entry, entry: Entry) -> bool:
         return bool(await self._call("transition", came_from, entry))
 
@@ -109,11 +118,25 @@ class AsyncFaultyStore:
         found: Sequence[Entry] = await self._call("list", status)
         return found
 
-    async def _call(self, method: str, *arguments: object) -> Any:
+    async def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
+        if hasattr(self._store, "claim_many"):
+            return [bool(answer) for answer in await self._call("claim_many", entries)]
+        return [await self.claim(entry) for entry in entries]
+
+    async def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
+        if hasattr(self._store, "transition_many"):
+            return [bool(answer) for answer in await self._call("transition_many", pairs)]
+        return [await self.transition(*pair) for pair in pairs]
+
+    async def _call(self, method: str, *arguments: object, through: str | None = None) -> Any:
         fault = self._plan.due(method)
         if fault is not None and fault.moment == "before":
             raise fault.make_error()
-        answer = await getattr(self._store, method)(*arguments)
+        answer = await getattr(self._store, through or method)(*arguments)
         if fault is not None:
             raise fault.make_error()
         return answer
+
+
+def _claiming(store: object) -> str:
+    return "claim_or_get" if hasattr(store, "claim_or_get") else "claim"
