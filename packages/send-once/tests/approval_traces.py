@@ -57,13 +57,13 @@ def play_approve(case: dict[str, Any]) -> Any:
 class Dispatching:
     """One recorded dispatch: what the send, the recheck and the ledger saw."""
 
-    def __init__(self, case: dict[str, Any]) -> None:
+    def __init__(self, case: dict[str, Any], ledger_on: Any = Ledger) -> None:
         self.case, self.options = case, case["dispatch"]
         self.send_calls = self.recheck_calls = 0
         self.contexts: list[SendContext] = []
         now = decoded(self.options.get("now", T0_MS))
         self.store = MemoryStore()
-        self.ledger = Ledger(self.store, clock=lambda: now)
+        self.ledger = ledger_on(self.store, clock=lambda: now)
 
     def play(self) -> dict[str, Any]:
         answer: dict[str, Any] = {}

@@ -10,6 +10,7 @@ import pytest
 
 import approval_traces
 from approval_traces import TRACES
+from awaited import Awaited
 
 DEVIATIONS = json.loads((Path(__file__).parent / "deviations" / "approval_traces.json").read_text())
 DIFFERENCES_PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "differences.md"
@@ -42,6 +43,11 @@ def test_a_dispatch_ends_as_recorded(case: dict[str, Any]) -> None:
     answer = approval_traces.Dispatching(case).play()
     name = f"dispatch: {case['name']}"
     assert answer == (DEVIATIONS[name]["answer"] if name in DEVIATIONS else approval_traces.recorded_dispatch(case))
+
+
+@pytest.mark.parametrize("case", DISPATCHES, ids=lambda case: case["name"])
+def test_an_async_ledger_ends_a_dispatch_alike(case: dict[str, Any]) -> None:
+    assert approval_traces.Dispatching(case, Awaited).play() == approval_traces.Dispatching(case).play()
 
 
 def test_every_case_is_played_or_named_as_not_applicable() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import traces
+from awaited import Awaited
 from recorded import recorded
 from send_once import FileStore, Ledger, MemoryStore, PostgresStore, SQLiteStore, SQLStore, Store, jsontext
 from send_once.errors import ContendedError, InvalidInputError
@@ -68,12 +69,21 @@ def test_a_recorded_scenario_has_the_recorded_answers(
     answers = traces.Player(store, scenario["start"]).play(scenario["steps"])
     if name in DEVIATIONS:
         assert answers == DEVIATIONS[name]["answers"]
+        in_memory = MemoryStore()
+        traces.Player(in_memory, scenario["start"]).play(scenario["steps"])
+        assert _kept(store) == _kept(in_memory)
         return
     assert answers == [traces.expected_of(answer) for answer in scenario["results"]]
     if isinstance(store, FileStore):
         assert _lines_without_claim(tmp_path / "ledger.jsonl") == scenario["file_lines"]
     if isinstance(store, SQLiteStore | SQLStore):
         assert _rows_without_claim(tmp_path / "ledger.db") == _recorded_rows(scenario)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: re.sub(r"[^a-zA-Z0-9 :,]", "", s["name"])[:60])
+def test_an_async_ledger_gives_the_same_answers(scenario: dict[str, Any]) -> None:
+    plain = traces.Player(MemoryStore(), scenario["start"]).play(scenario["steps"])
+    assert traces.Player(MemoryStore(), scenario["start"], Awaited).play(scenario["steps"]) == plain
 
 
 def test_only_scenarios_python_cannot_play_are_left_out() -> None:
@@ -161,6 +171,10 @@ def test_a_store_that_refuses_every_transition_is_given_up_after_as_many_tries(c
             ledger.resolve("k", "sent")
     assert (store.tries, sends) == (case["transition_tries"], [])
     assert str(caught.value) == case["throws"]["message"]
+
+
+def _kept(store: Store) -> list[str]:
+    return [_without_claim(entry.text) for entry in store.list()]
 
 
 def _without_claim(text: str) -> str:

@@ -56,10 +56,10 @@ class RecordingStore:
 class Player:
     """One scenario: a hand-moved clock, a ledger, and an answer for each step."""
 
-    def __init__(self, store: Store, start: str) -> None:
+    def __init__(self, store: Store, start: str, ledger_on: Any = Ledger) -> None:
         self.now_ms = datetime.fromisoformat(start).astimezone(UTC).timestamp() * 1000
         self.store = RecordingStore(store)
-        self.ledger = Ledger(self.store, clock=lambda: self.now_ms)
+        self.ledger = ledger_on(self.store, clock=lambda: self.now_ms)
 
     def play(self, steps: Sequence[dict[str, Json]]) -> list[Json]:
         return [self._step(step) for step in steps]
