@@ -108,7 +108,15 @@ def read_approval(record: object) -> Approval:
         raise _not_an_approval()
     if key is not None and not isinstance(key, str):
         raise _not_an_approval()
-    return Approval(payload_hash, facts, approved_at, expires_at, record.get("approvedBy"), key)
+    # Copies: the record is the caller's, and the recheck whose answer is compared with it may change it.
+    return Approval(
+        payload_hash,
+        _copy(facts, "approval.facts"),
+        approved_at,
+        expires_at,
+        _copy(record.get("approvedBy"), "approval.approvedBy"),
+        key,
+    )
 
 
 def refusal_by_time(approval: Approval, key: str, now_ms: float) -> Expired | None:
@@ -195,8 +203,12 @@ def dispatch(request: Dispatch, classify: Classify) -> protocol.Script[DispatchO
 
 
 def _refusal_now(request: Dispatch, now_ms: float) -> Refusal | None:
-    return refusal_by_time(request.approval, request.key, now_ms) or refusal_by_payload(
-        request.approval, request.key, request.payload
+    approval, key = request.approval, request.key
+    return (
+        refusal_by_time(approval, key, now_ms)
+        or refusal_by_payload(approval, key, request.payload)
+        # Both the caller's payload and what is sent: it may have changed between the two looks at it.
+        or refusal_by_payload(approval, key, jsontext.parse(request.snapshot_text))
     )
 
 
@@ -226,6 +238,11 @@ def _facts_snapshot(facts: object) -> Json:
     if not isinstance(facts, Mapping):
         raise InvalidInputError("approve: facts must be an object of named values.", field="facts")
     return jsontext.parse(canonical_json(dict(facts), where="facts"))
+
+
+def _copy(value: object, where: str) -> Json:
+    """Its own copy, members in the order they have."""
+    return jsontext.parse(jsontext.stringify(value, where=where))
 
 
 def _as_json(value: object, where: str) -> Json:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from send_once import moves, protocol
 from send_once.certainty import Classify
 from send_once.entry import Entry
-from send_once.errors import InvalidInputError, KeyReusedError
+from send_once.errors import InvalidInputError, SendOnceError, StoreError
 from send_once.outcomes import Claimed, ClaimOutcome, Failed, Outcome, Sent, Unknown
 from send_once.protocol import NOT_APPLIED, Begin, Now, Request, Step
 from send_once.results import refuse_result
@@ -30,9 +30,9 @@ class TransitionMany(NamedTuple):
 
 BatchStep = Step | ClaimMany | TransitionMany
 BatchScript = Generator[BatchStep, Any, Any]
-BatchClaimOutcome = ClaimOutcome | KeyReusedError
-"""What became of one claim of a batch. A key reused with another payload is an item, not a raise:
-the claims beside it are made and must not be lost."""
+BatchClaimOutcome = ClaimOutcome | SendOnceError
+"""What became of one claim of a batch. What went wrong with one key (another payload, a store that failed
+while claiming it anew) is an item, not a raise: the claims beside it are made and must not be lost."""
 
 
 NO_RESULT: Final[Any] = type("NoResult", (), {"__repr__": lambda _self: "NO_RESULT"})()
@@ -49,7 +49,8 @@ class Report:
 
 
 def claim_many(requests: Sequence[Request]) -> Generator[BatchStep, Any, list[BatchClaimOutcome]]:
-    """Claim every key. Refused as a whole, before anything is claimed, if a key stands there twice."""
+    """Claim every key. Refused as a whole, before anything is claimed, if a key stands there twice. Raises
+    the store's error only where no claim was made; else it is the outcome of each key still to be asked for."""
     _refuse_twice([request.key for request in requests])
     if not requests:
         return []
@@ -59,13 +60,22 @@ def claim_many(requests: Sequence[Request]) -> Generator[BatchStep, Any, list[Ba
         entries.append(moves.claimed(request.key, meta=request.meta, mark=mark, now_ms=now_ms))
     applied = yield from _ask_many(entries)
     outcomes: list[BatchClaimOutcome] = []
+    broken: StoreError | None = None
     for request, entry, ours in zip(requests, entries, applied, strict=True):
-        outcomes.append((yield from _after_claim(request, entry, ours)))
+        if broken is not None and not ours:
+            outcomes.append(broken)
+            continue
+        outcome = yield from _after_claim(request, entry, ours)
+        broken = outcome if isinstance(outcome, StoreError) else broken
+        outcomes.append(outcome)
+    if broken is not None and not any(isinstance(outcome, Claimed) for outcome in outcomes):
+        raise broken
     return outcomes
 
 
 def settle_many(reports: Sequence[Report], classify: Classify) -> Generator[BatchStep, Any, list[Outcome[Any]]]:
-    """Record every outcome. Those whose entry is no longer the claimed one go the single way."""
+    """Record every outcome. Those whose entry is no longer the claimed one go the single way; one that
+    cannot be recorded raises its error when all others are."""
     _refuse_twice([report.claimed.key for report in reports])
     if not reports:
         return []
@@ -74,8 +84,15 @@ def settle_many(reports: Sequence[Report], classify: Classify) -> Generator[Batc
     pairs = [(report.claimed.entry, _ended(report, classify, now_ms)) for report in reports]
     applied = yield TransitionMany(pairs)
     outcomes: list[Outcome[Any]] = []
+    failures: list[Exception] = []
     for report, (_, entry), landed in zip(reports, pairs, applied, strict=True):
-        outcomes.append(_outcome(report, entry) if landed else (yield from _single(report, classify)))
+        try:
+            outcomes.append(_outcome(report, entry) if landed else (yield from _single(report, classify)))
+        except Exception as error:  # noqa: BLE001  # raised below; what others sent must be recorded first
+            failures.append(error)
+    if failures:
+        failures[0].add_note(f"{len(failures)} of {len(reports)} reports could not be recorded; the others are.")
+        raise failures[0]
     return outcomes
 
 
@@ -99,8 +116,12 @@ def _after_claim(request: Request, entry: Entry, applied: bool | None) -> Genera
         if applied is None:
             return (yield from protocol.acquire(request))
         return (yield from protocol.after_claim(request, entry, applied=applied))
-    except KeyReusedError as error:
+    except SendOnceError as error:
         return error
+    except Exception as error:  # noqa: BLE001  # of a store or connection of the caller's
+        failed = StoreError(f"Could not claim {request.key}: {error}")
+        failed.__cause__ = error
+        return failed
 
 
 def _without_http_errors(report: Report) -> Report:

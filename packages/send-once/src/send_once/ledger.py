@@ -193,7 +193,7 @@ class Ledger:
 
     def pending(self, older_than: str | float = 0) -> list[Entry]:
         """Claimed and never settled, oldest first. `older_than` is "10m" or milliseconds. An entry
-        whose time is unreadable or lies in the future is never hidden."""
+        whose time is unreadable is never hidden, nor one whose time lies that far ahead."""
         now_ms = self._settings.now_ms()
         unresolved((), older_than, now_ms)
         return unresolved(self._store.list(Status.PENDING), older_than, now_ms)
@@ -207,9 +207,10 @@ class Ledger:
 
         `lookup` returns Found (sent), Absent (failed, so that it may be sent again) or CannotTell.
         Absent must mean that the look-up covers the time since the claim and is current; it settles
-        nothing while the claiming process still runs here and has not reported how the send ended. Of a
-        process on another host nothing is known: choose `older_than` beyond the longest time a send
-        takes. A look-up that raises cannot tell.
+        nothing while the claiming process still runs here and has not reported how the send ended, or
+        where the claim's time lies ahead of this clock or cannot be read. Of a process on another host
+        nothing is known: choose `older_than` beyond the longest time a send takes. A look-up that raises
+        cannot tell.
         """
         sent: list[Entry] = []
         failed: list[Entry] = []

@@ -6,23 +6,30 @@ from typing import Final
 
 from send_once import moves, protocol
 from send_once.entry import Entry, Status
+from send_once.instants import parse_instant
 from send_once.outcomes import Absent, CannotTell, Evidence, Found
 from send_once.owner import Liveness
 
 BY: Final = "reconcile"
 
 
-def decide(evidence: Evidence, still_there: Liveness, *, ended: bool = False) -> Status | str:
+def decide(
+    evidence: Evidence, still_there: Liveness, *, ended: bool = False, time_is_sound: bool = True
+) -> Status | str:
     """The status the evidence settles, or the reason why it settles nothing.
 
     Absence settles nothing while the process that made the claim still runs and has not reported how
     the send `ended`: it may be just before the call, and a failed entry may be sent by the next caller.
+    Nor where the claim's time cannot be read or lies ahead (`time_is_sound` is False: another host's
+    clock): it may have been made a moment ago, and no look-up is known to cover the time since.
     """
     match evidence:
         case Found():
             return Status.SENT
         case Absent() if still_there == "running here" and not ended:
             return "The look-up does not find it, but the process that claimed it is still running."
+        case Absent() if not time_is_sound:
+            return "The look-up does not find it, but the time of its claim cannot be read or lies ahead of this clock."
         case Absent():
             return Status.FAILED
         case CannotTell(reason=reason):
@@ -31,7 +38,10 @@ def decide(evidence: Evidence, still_there: Liveness, *, ended: bool = False) ->
 
 def settle_by_evidence(entry: Entry, evidence: Evidence, still_there: Liveness) -> protocol.Script[Entry | str]:
     """Settle exactly the entry that was looked up; the reason where it stays."""
-    decision = decide(evidence, still_there, ended=entry.uncertain)
+    now_ms: float = yield protocol.Now()
+    claimed_at_ms = parse_instant(entry.claimed_at)
+    time_is_sound = claimed_at_ms is not None and claimed_at_ms <= now_ms
+    decision = decide(evidence, still_there, ended=entry.uncertain, time_is_sound=time_is_sound)
     if not isinstance(decision, Status):
         return decision
     settled = yield from protocol.resolve_entry(
