@@ -156,3 +156,23 @@ def test_a_number_of_attempts_nobody_can_count_does_not_stop_the_ledger_or_hide_
 @pytest.mark.parametrize("value", [2**53 - 1, 12.0, 1])
 def test_whole_numbers_are_attempts(value: float) -> None:
     assert attempt_number(value) == value
+
+
+def test_a_fork_in_the_middle_of_closing_closes_nothing_of_somebody_elses(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child runs `after_fork` on what it inherits: by then the number may be another file's."""
+    store = FileStore(path)
+    Ledger(store).once("key", lambda: "id")
+    close, closed = os.close, list[int]()
+
+    def fork_after(fd: int) -> None:
+        closed.append(fd)
+        close(fd)
+        store.after_fork()
+
+    monkeypatch.setattr(os, "close", fork_after)
+    store.close()
+    monkeypatch.undo()
+    assert len(closed) == len(set(closed))
+    assert Ledger(store).once("key", lambda: "id").outcome == "duplicate"

@@ -21,8 +21,9 @@ from send_once.ledger import Ledger
 from send_once.moves import claimed
 from send_once.owner import new_mark
 from send_once.stores.file import FileStore
-from send_once.stores.filelock import LedgerLock, TurnQueue, places, try_flock
+from send_once.stores.filelock import LedgerLock, places, try_flock
 from send_once.stores.lockbody import is_abandoned, lock_body
+from send_once.stores.turns import TurnQueue
 
 HOLD_LOCK = """
 import sys
@@ -354,7 +355,8 @@ def place_is_taken(fd: int, place: int) -> bool:
 
 def test_threads_are_served_in_the_order_in_which_they_asked() -> None:
     turns, served = TurnQueue(), list[int]()
-    assert turns.acquire(0)
+    holder = object()
+    assert turns.acquire(0, holder)
     waiting = []
 
     def be_served(number: int) -> None:
@@ -369,7 +371,7 @@ def test_threads_are_served_in_the_order_in_which_they_asked() -> None:
         while len(turns._waiting) <= number:
             pass  # until the thread stands in the queue
     assert not turns.acquire(0)
-    turns.release()
+    turns.release(holder)
     for thread in waiting:
         thread.join()
     assert served == list(range(6))

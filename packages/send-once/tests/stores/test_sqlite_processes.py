@@ -43,8 +43,9 @@ queue = store._database.queue
 assert queue.take_turn()
 assert queue.stand_in(time.monotonic() + 10)
 if sys.argv[2] == "transaction":
-    store._database.writer().execute("BEGIN IMMEDIATE")
-    store._database.writer().execute("INSERT INTO send_once VALUES ('torn', 'sent', '', '', '')")
+    writer = store._database.writer()
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("INSERT INTO send_once VALUES ('torn', 'sent', '', '', '')")
 print("held", flush=True)
 sys.stdin.read()
 """

@@ -13,12 +13,12 @@ import errno
 import fcntl
 import os
 import struct
-import threading
 import time
 from typing import Final
 
 from send_once.errors import StoreError
-from send_once.stores.filelock import PLACES, TurnQueue, places, wait_for_flock
+from send_once.stores.filelock import PLACES, places, wait_for_flock
+from send_once.stores.turns import TurnQueue, calling
 
 _NOT_OURS_TO_WRITE: Final = (errno.EACCES, errno.EPERM)
 _OFD_SETLK: Final = getattr(fcntl, "F_OFD_SETLK", None)
@@ -37,20 +37,21 @@ class FairQueue:
     def __init__(self, path: str, *, like: str) -> None:
         self._path, self._like = path, like
         self._turns = TurnQueue()
-        self._holder = 0
         self._standing = False
         self._fd = -1
 
-    def take_turn(self, deadline: float | None = None) -> bool:
-        """Wait for the other threads of this process until `deadline` (monotonic); without one, not at all."""
-        taken = self._turns.acquire(0.0 if deadline is None else max(0.0, deadline - time.monotonic()))
-        if taken:
-            self._holder = threading.get_ident()
+    def take_turn(self, deadline: float | None = None, *, call: object = None) -> bool:
+        """Wait for the other threads of this process until `deadline` (monotonic); without one, not at
+        all. The turn is the calling function's, or that of `call`, whatever stands for it."""
+        call = call or calling(1)
+        taken = self._turns.acquire(0.0 if deadline is None else deadline - time.monotonic(), call)
+        if taken and self._standing:
+            self._step_out()  # left behind by a call that was broken off
         return taken
 
-    def is_mine(self) -> bool:
-        """Whether this thread has the turn."""
-        return self._holder == threading.get_ident()
+    def is_below(self) -> bool:
+        """Whether a call that this one interrupts (a signal handler's does) has the turn."""
+        return self._turns.is_below()
 
     def others_wait(self) -> bool:
         """Whether another process stands in the queue: then it is not our turn yet. False where the
@@ -78,22 +79,17 @@ class FairQueue:
             raise
         return self._standing
 
-    def leave(self) -> None:
-        """Let the next one in. Does nothing for a thread that has no turn, so that it can stand in a
+    def leave(self, *, call: object = None) -> None:
+        """Let the next one in. Does nothing for a call that has no turn, so that it can stand in a
         `finally` around taking it: an interrupt may come between having the turn and knowing it."""
-        if not self.is_mine():
+        call = call or calling(1)
+        if not self._turns.has(call):
             return
         try:
             if self._standing:
-                self._standing = False
-                if _OFD_SETLK is not None:
-                    fcntl.fcntl(self._fd, _OFD_SETLK, _LEAVE_FRONT)
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
-        except OSError:
-            self._close()  # closing frees the lock too
+                self._step_out()
         finally:
-            self._holder = 0
-            self._turns.release()
+            self._turns.release(call)
 
     def close(self) -> None:
         """Let go of the file. Only while having the turn."""
@@ -102,8 +98,16 @@ class FairQueue:
     def after_fork_in_child(self) -> None:
         """Forget the parent's place. Its lock stays the parent's, who shares the open file."""
         self._turns = TurnQueue()
-        self._holder = 0
         self._close()
+
+    def _step_out(self) -> None:
+        try:
+            if _OFD_SETLK is not None:
+                fcntl.fcntl(self._fd, _OFD_SETLK, _LEAVE_FRONT)
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            self._standing = False
+        except OSError:
+            self._close()  # closing frees the lock too
 
     def _file(self) -> int:
         if self._fd < 0:
@@ -124,9 +128,9 @@ class FairQueue:
         return fd
 
     def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd, self._standing = -1, False
+        fd, self._fd, self._standing = self._fd, -1, False
+        if fd >= 0:
+            os.close(fd)
 
     def _unusable(self, error: OSError) -> StoreError:
         return StoreError(f"Could not wait in {self._path}: {error}. Nothing was written.")

@@ -2,7 +2,7 @@
 
 Three locks, taken in this order and each for its own purpose:
 
-1. a queue of this process's threads (`TurnQueue`), first come, first served;
+1. a queue of this process's threads (`turns`), first come, first served;
 2. the kernel's flock on the ledger file itself, so that any name of the file (symbolic link, hard
    link) leads to the same lock, and the kernel frees it when its holder dies, whatever container
    it ran in. Only this lock is trusted between Python processes;
@@ -20,14 +20,14 @@ import os
 import struct
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final
 
 from send_once.errors import LockTimeoutError, StoreError
 from send_once.stores.files import NOWHERE, require_regular_file, sync_directory, unusable
 from send_once.stores.lockfile import LockFile
+from send_once.stores.turns import TurnQueue, calling
 
 PLACES: Final = 8
 DELAY_SECONDS: Final = 0.0001
@@ -36,48 +36,6 @@ DELAY_SECONDS_MAX: Final = 0.001
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _QUEUE_OFFSET: Final = 2**62
 _OFD_SETLK: Final = getattr(fcntl, "F_OFD_SETLK", None)
-
-
-class TurnQueue:
-    """A lock between threads that serves them in the order in which they asked."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._taken = False
-        self._waiting: deque[threading.Lock] = deque()
-
-    def acquire(self, timeout_seconds: float) -> bool:
-        with self._guard:
-            if not self._taken:
-                self._taken = True
-                return True
-            turn = threading.Lock()
-            turn.acquire()
-            self._waiting.append(turn)
-        try:
-            if turn.acquire(timeout=min(timeout_seconds, threading.TIMEOUT_MAX)):
-                return True
-        except BaseException:
-            if not self._withdraw(turn):
-                self.release()
-            raise
-        return not self._withdraw(turn)
-
-    def release(self) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._taken = False
-
-    def _withdraw(self, turn: threading.Lock) -> bool:
-        """Leave the queue. False if the turn was handed over in the same moment: it is ours then."""
-        with self._guard:
-            try:
-                self._waiting.remove(turn)
-            except ValueError:
-                return False
-            return True
 
 
 # Processes that wait stand in a row of places: bytes far behind the end of the file, each held by one
@@ -186,15 +144,15 @@ class LedgerLock:
         self._synced = NOWHERE
 
     def __enter__(self) -> None:
-        started = time.monotonic()
-        if not self._turns.acquire(self._timeout_seconds):
-            raise self._timeout("another thread of this process is")
+        started, call = time.monotonic(), calling(1)
         try:
+            if not self._turns.acquire(self._timeout_seconds, call):
+                raise self._timeout("another thread of this process is")
             self._lock_kernel(started)
             for file in self._files:
                 file.take(started, self._timeout_seconds)
         except BaseException as error:
-            self._release()
+            self._release(call)
             if isinstance(error, OSError):
                 raise StoreError(f"Could not lock {self._shown}: {error}. Nothing was written.") from error
             raise
@@ -202,7 +160,7 @@ class LedgerLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release()
+        self._release(calling(1))
         if isinstance(error, OSError):
             raise StoreError(f"Could not read or write {self._shown}: {error.strerror}.") from error
 
@@ -302,21 +260,28 @@ class LedgerLock:
                     self._close()
                     raise
 
-    def _release(self) -> None:
+    def _release(self, call: FrameType) -> None:
+        """Each step also where an exception breaks off the one before it: what stays locked would stop
+        every other process for as long as this one lives."""
+        if not self._turns.has(call):
+            return
         try:
             for file in reversed(self._files):
                 file.release()
-            if self.fd >= 0:
-                fcntl.flock(self.fd, fcntl.LOCK_UN)
-        except OSError:
-            self._close()  # closing frees the lock too
         finally:
-            self._turns.release()
+            try:
+                if self.fd >= 0:
+                    fcntl.flock(self.fd, fcntl.LOCK_UN)
+            except OSError:
+                self._close()  # closing frees the lock too
+            finally:
+                self._turns.release(call)
 
     def _close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-        self.fd, self.identity, self._files = -1, NOWHERE, []
+        # Forgotten first: a child forked in between must not close what another file has by then.
+        fd, self.fd, self.identity, self._files = self.fd, -1, NOWHERE, []
+        if fd >= 0:
+            os.close(fd)
 
     def _timeout(self, who: str) -> LockTimeoutError:
         return LockTimeoutError(

@@ -202,9 +202,10 @@ class Journal:
 
     def close(self) -> None:
         with self.mutex:
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd, self.identity = -1, NOWHERE
+            # Forgotten first: a child forked in between must not close what another file has by then.
+            fd, self._fd, self.identity = self._fd, -1, NOWHERE
+            if fd >= 0:
+                os.close(fd)
             self._forget()
 
     def __del__(self) -> None:

@@ -69,9 +69,9 @@ class _Spare:
                 pass  # gone, or not ours to remove: it holds nothing anyone needs
 
     def forget(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _open(self) -> bool:
         try:

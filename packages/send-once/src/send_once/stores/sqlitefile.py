@@ -77,7 +77,8 @@ class DatabaseFile:
     def writer(self) -> Connection:
         """The connection for writing. Only while having the turn in the queue."""
         writer = self._writer
-        if writer is None or writer.identity != _identity(self.path):
+        # One that is in a transaction was left by a call that was broken off: what is done on it would not last.
+        if writer is None or writer.in_transaction or writer.identity != _identity(self.path):
             self.drop_writer()
             with self._gate:
                 writer = self._writer = self._open()
@@ -168,13 +169,12 @@ class DatabaseFile:
         """Close every connection, once the other threads have ended their statements. New ones wait."""
         deadline = time.monotonic() + FORK_WAIT_SECONDS
         # A statement of this very thread cannot end before the fork does (it forks in a signal handler).
-        mine = self.queue.is_mine()
-        if mine or not self.queue.take_turn(deadline):
+        if self.queue.is_below() or not self.queue.take_turn(deadline, call=self):
             self._still_for_fork = False
             return
         self._still_for_fork = self._gate.acquire(timeout=FORK_WAIT_SECONDS)
         if not self._still_for_fork:
-            self.queue.leave()
+            self.queue.leave(call=self)
             return
         while self._lent and threading.get_ident() not in self._lent.values() and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -185,7 +185,7 @@ class DatabaseFile:
         if self._still_for_fork:
             self._still_for_fork = False
             self._gate.release()
-            self.queue.leave()
+            self.queue.leave(call=self)
 
     def after_fork_in_child(self) -> None:
         # What could not be closed must never be touched here, not even to close it: closing would act
