@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from send_once import Entry, FileStore, Ledger, Sent, StoreError, Unknown
+from send_once import Entry, FileStore, Ledger, RejectedSendError, Sent, StoreError, Unknown
 from send_once.entry import attempt_number
 
 CLAIMED = {"claimedAt": "2026-11-01T00:00:00.000Z", "updatedAt": "2026-11-01T00:00:00.000Z", "meta": None}
@@ -176,3 +176,19 @@ def test_a_fork_in_the_middle_of_closing_closes_nothing_of_somebody_elses(
     monkeypatch.undo()
     assert len(closed) == len(set(closed))
     assert Ledger(store).once("key", lambda: "id").outcome == "duplicate"
+
+
+LONGEST = "\u0001" * 10_000
+"""Each character takes six bytes in JSON."""
+
+
+def reject_at_length() -> None:
+    raise RejectedSendError(LONGEST)
+
+
+@pytest.mark.parametrize("bytes_max", [300, 262_144])
+def test_however_small_the_cap_what_a_send_came_to_is_recorded(path: Path, bytes_max: int) -> None:
+    ledger = Ledger(FileStore(path, entry_bytes_max=bytes_max))
+    assert ledger.once("refused", reject_at_length).outcome == "failed"
+    assert ledger.once("sent", lambda: LONGEST).outcome == "sent"
+    assert ledger.resolve("refused", "sent", by="a" * 4_000, note="b" * 4_000, provider_id="c" * 1_000).status == "sent"

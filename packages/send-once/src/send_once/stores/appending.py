@@ -18,8 +18,9 @@ from send_once.stores.files import Identity, write_all
 from send_once.stores.journal import End, Journal
 from send_once.stores.linescan import STATUS_CODES, is_fresh_claim, key_and_code
 
-SETTLING_FACTOR: Final = 2
-"""How much longer than a claim a settling entry may be: a send that ran must not fail to be recorded."""
+SETTLING_BYTES: Final = 131_072
+"""How much longer than a claim a settling entry may be: more than the ledger ever adds (an error's text, a
+provider's id, who resolved it and why; each is cut), because a send that ran must not fail to be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def new_line(entry: Entry, *, bytes_max: int) -> NewLine:
     except UnicodeEncodeError:
         body = entry.evolve({}).text.encode()  # written anew, lone surrogates become \\udXXX escapes
     fresh = is_fresh_claim(entry)
-    limit = bytes_max if fresh else bytes_max * SETTLING_FACTOR
+    limit = bytes_max if fresh else bytes_max + max(bytes_max, SETTLING_BYTES)
     if len(body) > limit:
         raise EntryTooLargeError(
             f"The entry of {entry.key[:80]} has {len(body)} bytes; this ledger takes {limit}. "

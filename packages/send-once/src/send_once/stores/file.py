@@ -49,7 +49,7 @@ class FileStore:
       process is gone from this host.
     - With `beside_node=False` no lock file is made: a third faster, and safe only while no Node process
       writes to the ledger. Python processes keep apart by the kernel's lock either way.
-    - A claim longer than `entry_bytes_max` is refused (EntryTooLargeError); what settles it may be twice that.
+    - A claim longer than `entry_bytes_max` is refused (EntryTooLargeError); what settles it always has room.
     - A damaged line makes claims fail (LedgerDamagedError) until `accept_damage`; settling, `get`
       and `list` go on. A torn line, as a crash leaves it, is no damage.
     - Usable in a forked child. POSIX only; not for a file that several hosts share over a network.
