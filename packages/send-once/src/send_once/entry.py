@@ -6,7 +6,6 @@ holds the attempt (see :class:`ClaimMark`). Members of unknown origin are kept a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
@@ -37,6 +36,7 @@ LEGAL_MOVES: Final[Mapping[Status, frozenset[Status]]] = {
 _STATUS_BY_TEXT: Final = {status.value: status for status in Status}
 _CLAIM: Final = "claim"
 _ATTEMPTS_END: Final = 2**53
+_DOUBLE_MAX: Final = 1.7976931348623157e308
 
 
 class ClaimMark(NamedTuple):
@@ -296,7 +296,7 @@ def attempt_number(value: Json) -> int:
     can hold, because an entry exists only after at least one claim."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 1
-    return int(value) if 1 <= value <= sys.float_info.max and value == int(value) else 1
+    return int(value) if 1 <= value <= _DOUBLE_MAX and value == int(value) else 1
 
 
 def countable(attempts: int) -> int:
