@@ -280,12 +280,17 @@ def test_a_dispatch_repeated_after_the_send_is_a_duplicate_though_the_approval_n
     guard = Ledger(MemoryStore(), clock=lambda: now[0])
     sends: list[Any] = []
     approval = approve(payload={"n": 1}, facts={"due": True}, ttl="1h", now=NOW_MS)
-    guard.dispatch(approval, key="k", payload={"n": 1}, send=sends.append)
-    assert guard.dispatch(approval, key="k", payload={"n": 2}, send=sends.append).outcome == "duplicate"
-    stale = guard.dispatch(approval, key="k", payload={"n": 1}, send=sends.append, recheck=lambda: {"due": False})
-    assert stale.outcome == "duplicate"
+
+    def dispatched(n: int, *, due: bool) -> str:
+        return guard.dispatch(
+            approval, key="k", payload={"n": n}, send=sends.append, recheck=lambda: {"due": due}
+        ).outcome
+
+    assert dispatched(1, due=True) == "sent"
+    assert dispatched(2, due=True) == "duplicate"
+    assert dispatched(1, due=False) == "duplicate"
     now[0] += 7_200_000
-    assert guard.dispatch(approval, key="k", payload={"n": 1}, send=sends.append).outcome == "duplicate"
+    assert dispatched(1, due=True) == "duplicate"
     assert len(sends) == 1
 
 

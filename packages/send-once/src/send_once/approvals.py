@@ -170,6 +170,12 @@ def prepare_dispatch(approval: object, *, key: str, payload: Json, meta: Json, r
             f"dispatch: the approval is bound to key {checked.key}, not {key}. Approve this send for itself.",
             field="key",
         )
+    if checked.facts and recheck is None:
+        raise InvalidInputError(
+            f"dispatch: the approval holds only while its facts do ({', '.join(checked.facts)}). Pass recheck, a "
+            "function that answers what they are now, or approve without facts.",
+            field="recheck",
+        )
     return Dispatch(checked, key, payload, canonical_json(payload), _approved_meta(checked, meta), recheck is not None)
 
 

@@ -143,7 +143,8 @@ class Ledger:
         Refuses, in this order: Expired, PayloadChanged, StaleFacts (what `recheck` answers against
         the facts approved). Expiry and payload are checked again at the moment of the claim.
         `send` gets its own copy of the approved payload, and a SendContext if it takes two
-        arguments. Who approved is recorded; `meta` cannot overwrite it.
+        arguments. Who approved is recorded; `meta` cannot overwrite it. An approval given under facts
+        needs `recheck`: InvalidInputError without it, as for anything else that cannot be dispatched.
         """
         request = approvals.prepare_dispatch(approval, key=key, payload=payload, meta=meta, recheck=recheck)
         call = prepare_dispatch_send(send, request.snapshot_text, sync=True)
