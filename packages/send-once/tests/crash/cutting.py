@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, Self
 
 Direction = Literal["request", "answer"]
+END_SECONDS_MAX = 400.0
+"""A server that is killed and started again may wait for a busy disk both times."""
 
 
 class Cut(NamedTuple):
@@ -36,6 +38,7 @@ class CuttingRelay:
         self._server_port, self._cut, self._event = server_port, cut, event
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._failure: BaseException | None = None
         self.counts: dict[Direction, int] = {"request": 0, "answer": 0}
         self.was_cut = False
 
@@ -51,7 +54,10 @@ class CuttingRelay:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(END_SECONDS_MAX)
+        if self._failure is not None:
+            raise self._failure
+        assert not any(thread.is_alive() for thread in self._threads), "the event at the cut has not ended"
 
     def _start(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
         thread = threading.Thread(target=work, args=arguments, daemon=True)
@@ -79,11 +85,17 @@ class CuttingRelay:
                 if cut is None or cut.passes_on:
                     target.sendall(octets)
                 if cut is not None:
-                    self._event()
+                    self._run_event()
                     break
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def _run_event(self) -> None:
+        try:
+            self._event()
+        except BaseException as failure:  # raised where the relay ends, not lost in its thread
+            self._failure = failure
 
     def _cut_here(self, direction: Direction) -> Cut | None:
         with self._guard:

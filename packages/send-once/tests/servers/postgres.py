@@ -41,7 +41,8 @@ KEEPER = Path(__file__).with_name("keeper.py")
 FOLDER_PREFIX = "so-pg-"
 START_SECONDS_MAX = 120.0
 """A crash recovery may take its time; no test waits that long for a healthy server."""
-STOP_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 180.0
+"""A server's last process waits for the disk, which may be busy for a minute with what an installation wrote."""
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "127.0.0.1",
     "fsync": "on",
@@ -164,6 +165,7 @@ class Postgres:
             if time.monotonic() > deadline:
                 raise PostgresUnavailableError(f"Postgres did not start in {START_SECONDS_MAX} s: {self.log_tail()}")
             if not self.running:  # not yet, or somebody held the port for a moment
+                self._forget_keeper()
                 self._launch()
             time.sleep(0.02)
 
@@ -177,8 +179,13 @@ class Postgres:
         with contextlib.suppress(BrokenPipeError):
             keeper.stdin.write(f"{how.value}\n")
             keeper.stdin.flush()
-        keeper.wait(STOP_SECONDS_MAX)
-        keeper.communicate()
+        try:
+            keeper.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            raise PostgresUnavailableError(
+                f"Postgres did not stop in {STOP_SECONDS_MAX} s ({_waits_for(self.pid)}): {self.log_tail()}"
+            ) from None
+        self._forget_keeper()
 
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:
         self.stop(how)
@@ -186,6 +193,12 @@ class Postgres:
 
     def log_tail(self) -> str:
         return self.log_path.read_text(errors="replace")[-2000:] if self.log_path.exists() else "no log"
+
+    def _forget_keeper(self) -> None:
+        """Close the pipes to a keeper that has ended."""
+        if self._keeper is not None:
+            self._keeper.communicate()
+            self._keeper = None
 
     def _launch(self) -> None:
         settings = {**SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
@@ -213,6 +226,15 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
+
+
+def _waits_for(pid: int) -> str:
+    """What the kernel says a process is doing, on Linux."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return f"process {pid} in state {state}, in {Path(f'/proc/{pid}/wchan').read_text() or 'no call'}"
+    except OSError:
+        return f"process {pid} is gone"
 
 
 @contextlib.contextmanager
