@@ -187,33 +187,57 @@ def test_a_removed_database_is_not_silently_begun_anew(store: SQLiteStore, path:
     assert not path.exists()
 
 
-def test_a_replaced_database_is_the_one_that_is_used(path: Path, tmp_path: Path) -> None:
+def test_a_database_that_was_replaced_while_in_use_is_refused(path: Path, tmp_path: Path) -> None:
+    """The other file may know nothing of what this one says was sent."""
     store = SQLiteStore(path)
     assert store.claim(entry_of("old"))
-    store.close()
-    backup = SQLiteStore(tmp_path / "backup.db")
-    assert backup.claim(entry_of("restored"))
-    backup.close()
-    assert store.get("old") is not None
-    store._database.close()
-    os.replace(tmp_path / "backup.db", path)
-    assert store.get("old") is None
-    assert not store.claim(entry_of("restored"))
-
-
-def test_an_open_connection_does_not_outlive_the_file_it_leads_to(
-    store: SQLiteStore, path: Path, tmp_path: Path
-) -> None:
-    assert store.claim(entry_of("k"))
-    assert store.get("k") is not None
     with other_connection(path) as connection:
         connection.execute(f"VACUUM INTO '{tmp_path / 'copy.db'}'")
+    assert store.claim(entry_of("after the copy"))
     for suffix in ("-wal", "-shm"):
         (tmp_path / f"ledger.db{suffix}").unlink()
     os.replace(tmp_path / "copy.db", path)
-    assert store.claim(entry_of("after"))
-    with other_connection(path) as connection:
-        assert connection.execute("SELECT key FROM send_once ORDER BY key").fetchall() == [("after",), ("k",)]
+    for call in (lambda: store.claim(entry_of("after the copy")), lambda: store.get("old"), store.list):
+        with pytest.raises(UnsafeStoreError, match=r"was replaced while it was in use: .* restart"):
+            call()
+    assert SQLiteStore(path).get("old") is not None
+
+
+def test_a_database_replaced_while_the_store_was_closed_is_refused_too(path: Path, tmp_path: Path) -> None:
+    store = SQLiteStore(path)
+    assert store.claim(entry_of("old"))
+    store.close()
+    SQLiteStore(tmp_path / "backup.db").close()
+    os.replace(tmp_path / "backup.db", path)
+    with pytest.raises(UnsafeStoreError, match="was replaced"):
+        store.claim(entry_of("old"))
+
+
+@pytest.mark.parametrize("gone", [("-wal",), ("-wal", "-shm")])
+def test_a_log_that_was_removed_while_in_use_stops_the_store(path: Path, tmp_path: Path, gone: tuple[str, ...]) -> None:
+    """What only the log holds is seen by no other process, which would send it again."""
+    store = SQLiteStore(path)
+    assert store.claim(entry_of("k"))
+    for suffix in gone:
+        (tmp_path / f"ledger.db{suffix}").unlink()
+    for call in (lambda: store.claim(entry_of("l")), lambda: store.get("k"), store.list):
+        with pytest.raises(UnsafeStoreError, match=r"ledger.db-wal was removed"):
+            call()
+    store.close()
+    assert SQLiteStore(path).get("k") is not None  # closing in order put it into the database
+
+
+def test_the_log_of_another_that_closes_is_no_removed_one(path: Path) -> None:
+    """The last connection to close takes the log away; the next makes another."""
+    store = SQLiteStore(path)
+    for n in range(3):
+        assert store.claim(entry_of(f"k{n}"))
+        assert len(store.list()) == n + 1
+        store.close()
+        with other_connection(path) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            assert store.claim(entry_of(f"l{n}"))
+            connection.execute("DELETE FROM send_once WHERE key LIKE 'l%'")
 
 
 def test_someone_elses_long_transaction_is_waited_for_and_then_named(path: Path) -> None:

@@ -41,9 +41,11 @@ _NOWHERE: Final = (-1, -1)
 
 
 class Connection(sqlite3.Connection):
-    """A connection that knows which file it leads to."""
+    """A connection that knows which database it leads to, and which write-ahead log."""
 
     identity: tuple[int, int] = _NOWHERE
+    log_path = ""
+    log_identity: tuple[int, int] = _NOWHERE
     pid = -1
 
     def __del__(self) -> None:
@@ -54,9 +56,9 @@ class Connection(sqlite3.Connection):
 class DatabaseFile:
     """The connections to the database at `path`, and the queue of those who write to it.
 
-    Every connection leads to the file that the path names now: a claim written into a file that was
-    replaced or removed would be seen by nobody. Where opening fails, sqlite3.Error is raised, also
-    for a database that is busy.
+    Every connection leads to the file that the path named first, and to its log: a claim written into
+    one that was replaced or removed would be seen by nobody, and what the next file does not know
+    would be sent again. Where opening fails, sqlite3.Error is raised, also for a database that is busy.
     """
 
     def __init__(self, path: str, *, table: str, synchronous: Synchronous, create: bool) -> None:
@@ -82,6 +84,7 @@ class DatabaseFile:
             self.drop_writer()
             with self._gate:
                 writer = self._writer = self._open()
+        _require_log(writer)
         return writer
 
     def drop_writer(self) -> None:
@@ -99,6 +102,11 @@ class DatabaseFile:
                     connection.close()
                 connection = self._open()
             self._lent[connection] = threading.get_ident()
+        try:
+            _require_log(connection)
+        except BaseException:
+            self.give_back(connection)
+            raise
         return connection
 
     def give_back(self, connection: Connection) -> None:
@@ -147,18 +155,29 @@ class DatabaseFile:
         _set_up(connection, self.path, self._synchronous)
         _require_ledger(connection, self.path, self._table, create=self._create)
         connection.identity = _identity(self.path)
+        # Reading the table has opened the log. It stays as long as any connection to the database is open.
+        connection.log_path = os.path.realpath(self.path) + "-wal"
+        connection.log_identity = _identity(connection.log_path)
         if connection.identity != self._known:
+            self._refuse_another()
             # SQLite syncs the directory for its log; whoever created the database may have died before.
             sync_directory(os.path.dirname(os.path.realpath(self.path)))
             self._known = connection.identity
         _require_own_lock(self._known[1], self.path)
+
+    def _refuse_another(self) -> None:
+        if self._known != _NOWHERE:
+            raise UnsafeStoreError(
+                f"The database {self.path} was replaced while it was in use: what was sent since the new one was made "
+                "could be sent again. Compare the two, put back what is missing, and restart this program."
+            )
 
     def _missing(self) -> str:
         if self._known == _NOWHERE:
             return f"There is no database {self.path}."
         return (
             f"The database {self.path} was removed while it was in use. A new, empty one would allow every message "
-            "to be sent again: put it back, or open the store anew if that is what you want."
+            "to be sent again: move it back, or restart this program if that is what you want."
         )
 
     def _close_free(self) -> None:
@@ -302,6 +321,17 @@ def _identity(path: str) -> tuple[int, int]:
     except FileNotFoundError:
         return _NOWHERE
     return found.st_dev, found.st_ino
+
+
+def _require_log(connection: Connection) -> None:
+    """SQLite goes on with a log whose name was taken away; other processes begin a new one and see
+    nothing of what the first holds."""
+    if _identity(connection.log_path) != connection.log_identity:
+        raise UnsafeStoreError(
+            f"{connection.log_path} was removed or replaced while it was in use. It holds what was written last, so "
+            "other programs may send again what this one has sent. End every program that uses the database, in "
+            "order, so that what it still holds is kept; then compare the ledger with the provider before you go on."
+        )
 
 
 def _set_up(connection: Connection, path: str, synchronous: Synchronous) -> None:
