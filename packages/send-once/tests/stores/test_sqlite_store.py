@@ -23,7 +23,7 @@ from send_once.errors import (
     UnsafeStoreError,
 )
 from send_once.stores.sqlite import SQLiteStore
-from send_once.stores.sqlitefile import network_file_system
+from send_once.stores.sqliteplace import network_file_system
 from send_once.stores.statements import SCHEMA
 from send_once.testing import entry_of, settled
 

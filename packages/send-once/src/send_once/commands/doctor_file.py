@@ -14,7 +14,7 @@ from send_once.stores.damage import DamagedLine, Snapshot
 from send_once.stores.file import FileStore
 from send_once.stores.files import require_regular_file
 from send_once.stores.lockbody import is_abandoned, read_lock_body
-from send_once.stores.sqlitefile import network_file_system
+from send_once.stores.sqliteplace import network_file_system
 from send_once.terminal import harmless
 
 STALE_SECONDS = 30

@@ -9,7 +9,7 @@ from typing import Final
 from send_once.commands.findings import Finding
 from send_once.entry import Entry
 from send_once.stores.readonly import ReadOnlySQLite
-from send_once.stores.sqlitefile import network_file_system
+from send_once.stores.sqliteplace import network_file_system
 from send_once.stores.statements import row_of
 
 INTEGRITY_LINES_SHOWN: Final = 5

@@ -23,9 +23,8 @@ from send_once.stores.sqlitefile import (
     Synchronous,
     explained,
     is_busy,
-    require_path,
-    require_place,
 )
+from send_once.stores.sqliteplace import require_path, require_place
 
 T = TypeVar("T")
 

@@ -16,14 +16,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final, Literal
 
-from send_once.errors import InvalidInputError, NotALedgerError, StoreError, UnsafeStoreError
+from send_once.errors import NotALedgerError, StoreError, UnsafeStoreError
 from send_once.stores import statements
 from send_once.stores.fairqueue import FairQueue
-from send_once.stores.files import sync_directory
+from send_once.stores.files import NOWHERE, sync_directory
+from send_once.stores.sqliteplace import read_text, require_place
 
 Synchronous = Literal["FULL", "EXTRA"]
 
@@ -31,21 +30,14 @@ FORK_WAIT_SECONDS: Final = 5.0
 """How long a fork waits for other threads to finish their statement."""
 
 _SYNCHRONOUS: Final[dict[Synchronous, int]] = {"FULL": 2, "EXTRA": 3}
-_NETWORK_FILE_SYSTEMS: Final = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "9p", "ncpfs", "beegfs", "gfs2"}
-    | {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.ceph", "fuse.cephfs"}
-)
-
-
-_NOWHERE: Final = (-1, -1)
 
 
 class Connection(sqlite3.Connection):
     """A connection that knows which database it leads to, and which write-ahead log."""
 
-    identity: tuple[int, int] = _NOWHERE
+    identity: tuple[int, int] = NOWHERE
     log_path = ""
-    log_identity: tuple[int, int] = _NOWHERE
+    log_identity: tuple[int, int] = NOWHERE
     pid = -1
 
     def __del__(self) -> None:
@@ -70,7 +62,7 @@ class DatabaseFile:
         self._free: list[Connection] = []
         self._lent: dict[Connection, int] = {}
         self._gate = threading.Lock()
-        self._known = _NOWHERE
+        self._known = NOWHERE
         self._still_for_fork = False
         self._forked_open = False
         self._inherited: list[Connection] = []
@@ -133,7 +125,7 @@ class DatabaseFile:
     def _open(self) -> Connection:
         if self._forked_open:
             raise _forked_while_open(self.path)
-        if not (os.path.exists(self.path) or (self._create and self._known == _NOWHERE)):
+        if not (os.path.exists(self.path) or (self._create and self._known == NOWHERE)):
             raise StoreError(self._missing())
         require_place(self.path)
         connection = sqlite3.connect(
@@ -166,14 +158,14 @@ class DatabaseFile:
         _require_own_lock(self._known[1], self.path)
 
     def _refuse_another(self) -> None:
-        if self._known != _NOWHERE:
+        if self._known != NOWHERE:
             raise UnsafeStoreError(
                 f"The database {self.path} was replaced while it was in use: what was sent since the new one was made "
                 "could be sent again. Compare the two, put back what is missing, and restart this program."
             )
 
     def _missing(self) -> str:
-        if self._known == _NOWHERE:
+        if self._known == NOWHERE:
             return f"There is no database {self.path}."
         return (
             f"The database {self.path} was removed while it was in use. A new, empty one would allow every message "
@@ -241,59 +233,6 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
-def require_path(path: object) -> str:
-    """The database's path as an absolute one. Refused: what SQLite would take for something else."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidInputError("SQLiteStore needs the path of a file.", field="path")
-    text = os.fspath(path)
-    if not isinstance(text, str) or "\0" in text:
-        raise InvalidInputError("SQLiteStore needs the path as text, without a NUL.", field="path")
-    if text in ("", ":memory:"):
-        raise UnsafeStoreError("A SQLite database in memory is gone with its process. Use MemoryStore, or give a path.")
-    if text.startswith("file:"):
-        raise InvalidInputError(
-            f"SQLiteStore takes a plain path, not {text}: a URI can switch off locking. Leave out file:.", field="path"
-        )
-    # Not normalised: ".." after a link is the kernel's, and another program takes it that way too.
-    return os.path.join(os.getcwd(), text)
-
-
-def require_place(path: str) -> None:
-    """Refuse a place where SQLite's locks or its shared memory cannot be relied on."""
-    if os.path.islink(path) and not os.path.exists(path):
-        raise StoreError(f"{path} is a link to {os.readlink(path)}, which does not exist (is a volume missing?).")
-    real = os.path.realpath(path)
-    directory = os.path.dirname(real)
-    if not os.path.isdir(directory):
-        raise StoreError(f"The directory {directory} of the database does not exist; create it first.")
-    if os.path.isdir(real):
-        raise StoreError(f"{path} is a directory; give the path of a file.")
-    network = network_file_system(directory)
-    if network:
-        raise UnsafeStoreError(
-            f"{path} lies on a network file system ({network}), where SQLite's write-ahead log is not safe. "
-            "Keep the database on a local disk, or use PostgresStore."
-        )
-    if os.path.exists(real) and os.stat(real).st_nlink > 1:
-        raise UnsafeStoreError(
-            f"{path} has other names (hard links). SQLite names its log after the path, so that two names give two "
-            "logs and claims get lost. Remove the other names; use a symbolic link instead."
-        )
-
-
-def network_file_system(directory: str, mounts: Callable[[], str] = lambda: _read("/proc/self/mountinfo")) -> str:
-    """The type of the network file system that a directory lies on; empty when local or not known."""
-    device = os.stat(directory).st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    for line in mounts().splitlines():
-        # proc(5): ID, parent, major:minor, root, mount point, options, optional fields, "-", type, ...
-        before, _, after = line.partition(" - ")
-        fields, kind = before.split(" "), after.split(" ")[0]
-        if len(fields) > 2 and fields[2] == wanted and kind in _NETWORK_FILE_SYSTEMS:  # noqa: PLR2004  # see above
-            return kind
-    return ""
-
-
 def explained(error: sqlite3.Error, path: str) -> StoreError:
     """SQLite's error, as one of ours that says what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -319,7 +258,7 @@ def _identity(path: str) -> tuple[int, int]:
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        return _NOWHERE
+        return NOWHERE
     return found.st_dev, found.st_ino
 
 
@@ -388,7 +327,7 @@ def _require_own_lock(inode: int, path: str) -> None:
     of the parent's (someone else's connection that was open at the fork)."""
     if not _forked:
         return
-    lines = [line.split() for line in _read("/proc/locks").splitlines()]
+    lines = [line.split() for line in read_text("/proc/locks").splitlines()]
     held = [line[4] for line in lines if len(line) > 5 and line[5].rpartition(":")[2] == str(inode)]  # noqa: PLR2004  # proc(5): id, kind, ADVISORY, READ, pid, device:inode
     if held and str(os.getpid()) not in held:
         raise _forked_while_open(path)
@@ -399,10 +338,3 @@ def _forked_while_open(path: str) -> UnsafeStoreError:
         f"This process was forked while a connection to {path} was open and in use. SQLite's locks do not pass to "
         "the child, and what it writes could be lost. Close such connections before forking, or use the spawn method."
     )
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
