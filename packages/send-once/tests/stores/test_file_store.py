@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from send_once.entry import ClaimMark, Entry, Status
-from send_once.errors import EntryTooLargeError, InvalidInputError, LedgerDamagedError, StoreError
+from send_once.errors import EntryTooLargeError, InvalidInputError, LedgerDamagedError, NotALedgerError, StoreError
 from send_once.ledger import Ledger
 from send_once.moves import claimed, failed, left_unknown, retried, sent
 from send_once.owner import new_mark
 from send_once.stores.file import FileStore
+from send_once.stores.sqlite import SQLiteStore
 from send_once.testing import StoreContract
 
 NOW_MS = 1_790_510_400_000
@@ -241,8 +242,43 @@ def test_a_damaged_line_stops_new_claims_but_not_settling_or_reading(path: Path)
         store.transition(ended, retried(ended, meta=None, mark=new_mark(), now_ms=NOW_MS))
 
 
+@pytest.mark.parametrize("content", [b"email,name\nana@example.com,Ana\n", b"\x7fELF\x02\x01", b"[1]\n"])
+def test_a_file_of_something_else_is_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    store = FileStore(path)
+    entry = claim_of("k")
+    calls: list[Callable[[], object]] = [
+        lambda: store.claim(entry),
+        lambda: store.claim_many([entry]),
+        lambda: store.transition(entry, failed(entry, error="422", now_ms=NOW_MS)),
+        lambda: store.accept_damage(by="ops"),
+        store.compact,
+    ]
+    for call in calls:
+        with pytest.raises(NotALedgerError, match="is no ledger file: none of its lines is an entry"):
+            call()
+    assert path.read_bytes() == content
+    assert not Path(f"{path}.accepted").exists()
+
+
+def test_a_sqlite_database_is_called_one(tmp_path: Path) -> None:
+    with Ledger(SQLiteStore(tmp_path / "sends.db")) as ledger:
+        assert ledger.once("k", lambda: "msg_1").outcome == "sent"
+    store = FileStore(tmp_path / "sends.db")
+    with pytest.raises(NotALedgerError, match=r"is a SQLite database.*Use SQLiteStore, or the address sqlite:"):
+        Ledger(store).once("k", lambda: "msg_2")
+
+
+def test_the_torn_line_of_a_first_claim_that_was_cut_short_is_no_other_file(path: Path) -> None:
+    path.write_bytes(claim_of("k").text.encode()[:30])
+    assert FileStore(path).claim(claim_of("k"))
+
+
 def test_accepted_damage_lets_claims_go_on_and_names_who_accepted(path: Path) -> None:
-    path.write_bytes(b"email,name\n")
+    FileStore(path).claim(claim_of("first"))
+    with path.open("ab") as file:
+        file.write(b"email,name\n")
+    offset = path.stat().st_size - len(b"email,name\n")
     store = FileStore(path)
     with pytest.raises(InvalidInputError):
         store.accept_damage(by=" ")
@@ -251,10 +287,10 @@ def test_accepted_damage_lets_claims_go_on_and_names_who_accepted(path: Path) ->
     assert store.accept_damage(by="ops") == ()
     assert FileStore(path).claim(claim_of("k"))
     record = json.loads(Path(f"{path}.accepted").read_text())
-    assert (record["by"], record["note"], record["offset"]) == ("ops", "header of another file", 0)
+    assert (record["by"], record["note"], record["offset"]) == ("ops", "header of another file", offset)
     with path.open("ab") as file:
         file.write(b"email,name\n")
-    with pytest.raises(LedgerDamagedError, match="line 3"):
+    with pytest.raises(LedgerDamagedError, match="line 4"):
         store.claim(claim_of("k2"))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from send_once.commands.findings import Finding
 from send_once.durations import format_duration
 from send_once.entry import Status
-from send_once.stores.damage import DamagedLine, Snapshot
+from send_once.stores.damage import DamagedLine, Snapshot, no_ledger
 from send_once.stores.file import FileStore
 from send_once.stores.files import require_regular_file
 from send_once.stores.lockbody import is_abandoned, read_lock_body
@@ -28,7 +28,7 @@ def examine(path: str, *, shown: str, now_ms: float) -> Sequence[Finding]:
         snapshot = store.snapshot(Status.PENDING)  # the others are only counted
     real = os.path.realpath(path)
     return [
-        _entries(snapshot),
+        _entries(snapshot, shown),
         *_lines(snapshot, shown),
         *_names(path, real),
         _rights(real),
@@ -38,10 +38,10 @@ def examine(path: str, *, shown: str, now_ms: float) -> Sequence[Finding]:
     ]
 
 
-def _entries(snapshot: Snapshot) -> Finding:
+def _entries(snapshot: Snapshot, shown: str) -> Finding:
     number = sum(snapshot.counts.values())
-    if snapshot.lines and not number:
-        return Finding("bad", "entries", f"none of its {snapshot.lines} lines is an entry: this is no ledger")
+    if snapshot.damaged and not number:
+        return Finding("bad", "entries", f"this is no ledger. {no_ledger(shown, snapshot.damaged)}")
     return Finding("ok", "entries", f"{number} keys in {snapshot.lines} lines")
 
 
@@ -53,7 +53,7 @@ def _lines(snapshot: Snapshot, shown: str) -> Iterator[Finding]:
     fresh = [line for line in snapshot.damaged if not line.accepted]
     if accepted:
         yield Finding("note", "damaged lines", f"{len(accepted)} accepted", [*map(_described, accepted)])
-    if fresh:
+    if fresh and any(snapshot.counts.values()):
         text = (
             f"{len(fresh)} that nobody has accepted, so new claims are refused. Each may have been a claim whose "
             "message went out: find out what it was, resolve or add what is missing, then accept them with "

@@ -15,10 +15,12 @@ from hashlib import sha256
 from typing import Final
 
 from send_once.entry import Entry, Status
-from send_once.errors import LedgerDamagedError
+from send_once.errors import LedgerDamagedError, NotALedgerError
 from send_once.stores.files import sync_directory, write_all
 
 EXCERPT_BYTES_MAX: Final = 200
+SQLITE_HEAD: Final = "SQLite format 3\0"
+"""https://www.sqlite.org/fileformat2.html#the_database_header"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,17 @@ def refusal(path: str, damaged: Sequence[DamagedLine]) -> LedgerDamagedError:
         f"{path} is damaged: line {first.number} at byte {first.offset}{more} is no ledger entry and no torn write. "
         f"It may have been a claim, so no new claim is made and nothing is sent. Look at it with "
         f"`send-once doctor {path}`, and accept it there once you know what it was."
+    )
+
+
+def no_ledger(path: str, damaged: Sequence[DamagedLine]) -> NotALedgerError:
+    if damaged[0].excerpt.startswith(SQLITE_HEAD):
+        return NotALedgerError(
+            f"{path} is a SQLite database, not a ledger file. Use SQLiteStore, or the address sqlite:{path}."
+        )
+    return NotALedgerError(
+        f"{path} is no ledger file: none of its lines is an entry. Nothing was written to it and nothing is sent. "
+        "Give the path of a ledger, or of a file that does not exist yet."
     )
 
 

@@ -24,7 +24,7 @@ from send_once.stores.compaction import (
     replace_with,
     tombstone,
 )
-from send_once.stores.damage import Acceptances, DamagedLine, Snapshot, refusal
+from send_once.stores.damage import Acceptances, DamagedLine, Snapshot, no_ledger, refusal
 from send_once.stores.filelock import LedgerLock
 from send_once.stores.journal import End, Journal
 from send_once.stores.linescan import read_entry
@@ -52,6 +52,7 @@ class FileStore:
     - A claim longer than `entry_bytes_max` is refused (EntryTooLargeError); what settles it always has room.
     - A damaged line makes claims fail (LedgerDamagedError) until `accept_damage`; settling, `get`
       and `list` go on. A torn line, as a crash leaves it, is no damage.
+    - A file of which no line is an entry is never written to (NotALedgerError).
     - Usable in a forked child. POSIX only; not for a file that several hosts share over a network.
 
     Raises StoreError, with the reason in its text, for a path that cannot be a ledger and for
@@ -173,12 +174,13 @@ class FileStore:
         """Record, durably, that a person has seen every damaged line there is now; claims go on.
 
         Answers the lines accepted by this call. A line that is damaged later, or changes, or moves,
-        must be accepted anew.
+        must be accepted anew. NotALedgerError where no line is an entry: then there is nothing to accept.
         """
         if not isinstance(by, str) or not by.strip():
             raise InvalidInputError("accept_damage: by must name who has looked at the lines.", field="by")
         with self._lock:
             self._journal.refresh(verify=True)
+            self._require_ledger()
             new = [line for line in self._acceptances.mark(self._journal.damaged()) if not line.accepted]
             if new:
                 self._acceptances.add(new, by=by, note=note, at=iso_from_ms(system_clock_ms()))
@@ -225,11 +227,16 @@ class FileStore:
         """Bring the index up to date under the lock; refuse claims over damage nobody has accepted.
         Answers how far it was read: what is decided after it holds for lines up to there."""
         looked = self._journal.refresh(verify=True)
+        self._require_ledger()
         if for_claims and self._journal.is_damaged():
             open_damage = [line for line in self._acceptances.mark(self._journal.damaged()) if not line.accepted]
             if open_damage:
                 raise refusal(self._shown, open_damage)
         return looked
+
+    def _require_ledger(self) -> None:
+        if self._journal.is_foreign():
+            raise no_ledger(self._shown, self._journal.damaged())
 
     def _refuse_forgotten(self, line: NewLine) -> None:
         """A file that was deleted, cut or replaced does not make this process forget what it has seen."""

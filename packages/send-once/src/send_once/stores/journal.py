@@ -130,6 +130,10 @@ class Journal:
     def is_damaged(self) -> bool:
         return bool(self._damaged) or self._damaged_tail is not None
 
+    def is_foreign(self) -> bool:
+        """Whether there are damaged lines and not one entry: the file is something else."""
+        return self.is_damaged() and not self._places and self._tail is None
+
     def line_counts(self) -> tuple[int, int]:
         """(lines that are not blank, those of them that were skipped: torn or damaged)."""
         return self._lines + self._tail_counts[0], self._torn + len(self._damaged) + self._tail_counts[1]
