@@ -132,16 +132,39 @@ SERVER_ERRORS = {
     "a conflict": named("some.client", "ApiError", status=409),
     "a request that took too long": named("some.client", "ApiError", status=408),
 }
+LOST_CONNECTIONS = (
+    named("some.queue", "ConnectionClosedByBroker"),
+    named("twisted.internet.error", "ConnectionLost"),
+    named("openai", "APIConnectionError"),
+    named("tornado.iostream", "StreamClosedError"),
+    named("telegram.error", "NetworkError"),
+    named("grpc", "RpcError"),
+)
 LOST_WORKER = named("billiard.exceptions", "WorkerLostError")
 
 
-@pytest.mark.parametrize("error", [*TIME_LIMITS, *SERVER_ERRORS.values(), LOST_WORKER], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error", [*TIME_LIMITS, *SERVER_ERRORS.values(), *LOST_CONNECTIONS, LOST_WORKER], ids=lambda e: type(e).__name__
+)
 def test_what_an_unlisted_exception_shows_is_believed(error: Exception) -> None:
     ledger = Ledger(MemoryStore())
     assert ledger.once("key", refuse_nothing(error)).outcome == "unknown"
     wrapped = RuntimeError("the send failed")
     wrapped.__cause__ = error
     assert ledger.once("wrapped", refuse_nothing(wrapped)).outcome == "unknown"
+
+
+def test_a_client_that_could_not_connect_has_not_sent_though_its_error_is_named_after_a_connection() -> None:
+    error = named("openai", "APIConnectionError")
+    error.__cause__ = ConnectionRefusedError()
+    assert certainty_of(error) == "failed"
+    error.__cause__.__cause__ = ConnectionResetError()
+    assert certainty_of(error) == "unknown"
+
+
+def test_a_status_that_refuses_is_believed_where_it_is_googles() -> None:
+    refused = named("google.api_core.exceptions", "GoogleAPICallError", code=HTTPStatus.BAD_REQUEST)
+    assert certainty_of(refused, unclassified="unknown") == "failed"
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ class AsyncLedger:
     """`Ledger` for asyncio: the same methods, promises and errors; read there.
 
     A cancellation while the send runs leaves the entry pending. Once the send has returned or
-    raised, recording the outcome is shielded: a cancellation waits for it and then takes effect.
+    raised, recording the outcome is shielded: a cancellation waits for it and then takes effect. Only
+    an event loop that ends meanwhile (`asyncio.run` with such tasks in the background) cuts it short;
+    the entry then stays pending. Await the tasks that send before the loop ends.
     `send`, `recheck` and `lookup` may also be plain functions; they then block the event loop.
     """
 

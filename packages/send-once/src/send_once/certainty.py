@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 
 from send_once.errors import InvalidInputError
 from send_once.foreign import attribute
-from send_once.showing import NOT_ACCEPTED_STATUSES, leaves_it_open
+from send_once.showing import NOT_ACCEPTED_STATUSES, is_named_after_a_lost_connection, leaves_it_open
 
 Certainty = Literal["failed", "unknown"]
 Verdict = Literal["failed", "unknown", "look inside", "by status", "by reply code"]
@@ -105,6 +105,9 @@ TABLE: Final[Mapping[str, Verdict]] = {
     "aiohttp.client_exceptions.InvalidURL": "failed",
     "aiohttp.client_exceptions.ClientResponseError": "by status",
     "aiohttp.client_exceptions.ClientError": "unknown",
+    # gRPC makes some statuses itself, also after the server has done its work (gRPC, "Status codes").
+    "grpc.RpcError": "unknown",
+    "google.api_core.exceptions.GoogleAPICallError": "by status",
     # botocore
     "botocore.exceptions.EndpointConnectionError": "failed",
     "botocore.exceptions.ConnectTimeoutError": "failed",
@@ -142,14 +145,18 @@ def certainty_of(
     """What `error` says about the send.
 
     An error the table knows decides alone. One it does not know is unknown if it shows that it leaves
-    the send open, or (a wrapper, a group) if any of its causes is unknown; it is never `failed` on the
-    word of a cause only. Never raises: an error that cannot be looked at is unknown.
+    the send open, if (a wrapper, a group) any of its causes is unknown, or if it is named after a lost
+    connection and no cause says that the connection was never made; it is never `failed` on the word of
+    a cause only. Never raises: an error that cannot be looked at is unknown.
     """
     try:
         own = _own_verdict(error, table)
         if own is not None:
             return own
-        inner = [_own_verdict(cause, table) for cause in _causes(error)]
+        causes = list(_causes(error))
+        inner = [_own_verdict(cause, table) for cause in causes]
+        if "failed" not in inner and any(is_named_after_a_lost_connection(each) for each in (error, *causes)):
+            return "unknown"
     except Exception:  # noqa: BLE001  # a foreign exception may do anything; the send has run all the same
         return "unknown"
     return "unknown" if "unknown" in inner else unclassified

@@ -73,7 +73,8 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Known not to have gone out. The next call for the key may send."""
+    """This attempt is known not to have gone out. The next call for the key may send, unless `entry`,
+    what the ledger says now, tells of someone who recorded otherwise meanwhile."""
 
     key: str
     entry: Entry

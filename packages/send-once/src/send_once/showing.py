@@ -35,6 +35,19 @@ NOT_ACCEPTED_STATUSES: Final = frozenset(range(400, 500)) - {408, 409}
 STATUSES_THAT_LEAVE_IT_OPEN: Final = frozenset({*range(500, 600), 408, 409})
 
 _TIME_LIMITS: Final = ("timeout", "timedout", "timelimit", "deadline")
+_LOST_CONNECTIONS: Final = (
+    "disconnect",
+    "connectionlost",
+    "connectionclosed",
+    "connectionreset",
+    "connectionaborted",
+    "connectiondone",
+    "connectionerror",
+    "connectioninterrupted",
+    "networkerror",
+    "transporterror",
+    "streamclosed",
+)
 _STATUS_NAMES: Final = ("status_code", "status", "http_status", "code")
 _SHELL_KILLED: Final = 128
 """A shell answers 128 and the signal's number for a command that a signal ended (POSIX, sh, 2.8.2)."""
@@ -55,6 +68,13 @@ def _is_time_limit(error: BaseException) -> bool:
     JobTimeoutException), and clients have timeouts of their own that are not Python's TimeoutError."""
     names = (cls.__name__.lower() for cls in type(error).__mro__)
     return any(word in name for name in names for word in _TIME_LIMITS)
+
+
+def is_named_after_a_lost_connection(error: BaseException) -> bool:
+    """By name as well; but such a name may stand for a connection that was refused, so that a cause that
+    says so is asked first."""
+    names = (cls.__name__.lower() for cls in type(error).__mro__)
+    return any(word in name for name in names for word in _LOST_CONNECTIONS)
 
 
 def _is_broken_connection(error: BaseException) -> bool:
