@@ -300,7 +300,7 @@ class BatchAnswersOnlyForWhatLanded(MemoryStore):
 class BatchOverwrites(MemoryStore):
     def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
         for entry in entries:
-            self._states[entry.key] = [entry]
+            self._states[entry.key] = {0: [entry]}
         return [True] * len(entries)
 
 
@@ -334,7 +334,7 @@ class BatchChecksThenActs(MemoryStore):
     def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
         absent = [entry.key not in self._states for entry in entries]
         time.sleep(A_MOMENT_SECONDS)
-        self._states.update({entry.key: [entry] for entry, free in zip(entries, absent, strict=True) if free})
+        self._states.update({entry.key: {0: [entry]} for entry, free in zip(entries, absent, strict=True) if free})
         return absent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -433,11 +434,29 @@ def test_more_tasks_than_connections_wait_for_one_and_say_so_when_there_is_none(
 
     in_loop(work)
     single = PostgresStore(postgres_url, pool_size=1, timeout_seconds=0.05)
-    held = single._pool.lend()
-    with pytest.raises(StoreError, match="pool_size"):
+    with lent_in_another_thread(single), pytest.raises(StoreError, match="pool_size"):
         single.get("k")
-    single._pool.give_back(held)
     assert single.get("k") is not None
+
+
+@contextlib.contextmanager
+def lent_in_another_thread(store: PostgresStore) -> Iterator[None]:
+    taken, wanted_back = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        connection = store._pool.lend()
+        taken.set()
+        wanted_back.wait(60)
+        store._pool.give_back(connection)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert taken.wait(60)
+    try:
+        yield
+    finally:
+        wanted_back.set()
+        holder.join()
 
 
 def test_a_role_without_rights_is_told_which(

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from send_once.errors import InvalidInputError, StoreError, UnsafeStoreError
 from send_once.stores import postgresql
 from send_once.stores.statements import Placeholder
+from send_once.stores.turns import TurnQueue
 
 State = Literal["idle", "in transaction", "not shown"]
 
@@ -33,15 +34,18 @@ class SafeConnection:
         if not callable(getattr(connection, "cursor", None)):
             raise InvalidInputError("SQLStore.for_connection needs a DB-API connection.", field="connection")
         self._connection, self._table = connection, table
-        self._lock = threading.Lock()
+        self._turns = TurnQueue()
         self._pid = os.getpid()
         self._verified = False
 
     def run(self, sql: str, parameters: Any) -> list[Any]:
         """Rows, or for a statement without rows one empty row for each that was written."""
-        with self._lock:
+        try:
+            self._turns.acquire(threading.TIMEOUT_MAX)
             self._require_usable()
             return self._committed(sql, parameters)
+        finally:
+            self._turns.release()
 
     def _require_usable(self) -> None:
         if self._pid != os.getpid():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from send_once.entry import Entry, Status
@@ -10,52 +9,39 @@ from send_once.stores.base import Pair
 
 
 class MemoryStore:
-    """Entries in a dictionary. Safe between threads; nothing survives the process, and a forked
-    child has its own copy. Keeps every state of an entry, for `history`."""
+    """Entries in a dictionary. Safe between threads and in signal handlers; nothing survives the
+    process, and a forked child has its own copy. Keeps every state of an entry, for `history`."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._states: dict[str, list[Entry]] = {}
+        # No lock: each state has a number, and `setdefault`, which nothing can interrupt, gives a number
+        # away once. A lock would be held for ever in a child that was forked meanwhile.
+        self._states: dict[str, dict[int, list[Entry]]] = {}
 
     def claim(self, entry: Entry) -> bool:
-        with self._lock:
-            return self._claim(entry)
+        mine = {0: [entry]}
+        return self._states.setdefault(entry.key, mine) is mine
 
     def transition(self, came_from: Entry, entry: Entry) -> bool:
-        with self._lock:
-            return self._transition(came_from, entry)
+        states = self._states.get(came_from.key)
+        if states is None:
+            return False
+        number, mine = len(states), [entry]
+        return states[number - 1][0] == came_from and states.setdefault(number, mine) is mine
 
     def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
-        with self._lock:
-            return [self._claim(entry) for entry in entries]
+        return [self.claim(entry) for entry in entries]
 
     def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
-        with self._lock:
-            return [self._transition(came_from, entry) for came_from, entry in pairs]
+        return [self.transition(came_from, entry) for came_from, entry in pairs]
 
     def get(self, key: str) -> Entry | None:
         states = self._states.get(key)
-        return states[-1] if states else None
+        return None if states is None else states[len(states) - 1][0]
 
     def list(self, status: Status | None = None) -> Sequence[Entry]:
-        with self._lock:
-            current = [states[-1] for states in self._states.values()]
+        current = [states[len(states) - 1][0] for states in tuple(self._states.values())]
         wanted = [entry for entry in current if status is None or entry.status is status]
         return sorted(wanted, key=lambda entry: entry.claimed_at)
 
     def history(self, key: str) -> Sequence[Entry]:
-        with self._lock:
-            return tuple(self._states.get(key, ()))
-
-    def _claim(self, entry: Entry) -> bool:
-        if entry.key in self._states:
-            return False
-        self._states[entry.key] = [entry]
-        return True
-
-    def _transition(self, came_from: Entry, entry: Entry) -> bool:
-        states = self._states.get(came_from.key)
-        if not states or states[-1] != came_from:
-            return False
-        states.append(entry)
-        return True
+        return tuple(state for (state,) in tuple(self._states.get(key, {}).values()))

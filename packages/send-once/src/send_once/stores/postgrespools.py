@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from send_once.errors import InvalidInputError, StoreError, UnsafeStoreError
 from send_once.stores import postgresql
 from send_once.stores.postgresql import IDLE, Query, Table
+from send_once.stores.turns import TurnQueue, calling
 
 IDLE_SECONDS_MAX: Final = 300.0
 """A connection idle for longer is replaced: what stands between may have forgotten it silently."""
@@ -33,7 +34,7 @@ _CONNECTION_DEFAULTS: Final[dict[str, str | int]] = {
 
 
 class Pool(Protocol):
-    """Lends connections to one thread each."""
+    """Lends connections to one call each: the one that gives it back, or that ends without doing so."""
 
     def lend(self) -> Any: ...
     def give_back(self, connection: Any) -> None: ...
@@ -82,21 +83,22 @@ class OwnPool:
         _own_pools.add(self)
 
     def lend(self) -> Any:
-        if not self._places.acquire(timeout=self._timeout_seconds):
+        call = calling(1)
+        if not self._places.acquire(self._timeout_seconds, call):
             raise no_connection_free(self._size, self._timeout_seconds)
         try:
             return self._idle.take() or self._open()
         except BaseException:
-            self._places.release()
+            self._places.release(call)
             raise
 
     def give_back(self, connection: Any) -> None:
         self._idle.put(connection)
-        self._places.release()
+        self._places.release(calling(1))
 
     def discard(self, connection: Any) -> None:
         connection.close()
-        self._places.release()
+        self._places.release(calling(1))
 
     def close(self) -> None:
         """Close those that nobody is using. The pool opens new ones when it is used again."""
@@ -113,7 +115,7 @@ class OwnPool:
 
     def _start(self) -> None:
         self._idle = IdleConnections()
-        self._places = threading.BoundedSemaphore(self._size)
+        self._places = TurnQueue(self._size)
 
     def _open(self) -> Any:
         psycopg = driver()
@@ -188,29 +190,30 @@ class GivenConnection:
 
     def __init__(self, connection: Any, table: Table, *, create: bool) -> None:
         self._connection, self._table, self._create = connection, table, create
-        self._lock = threading.Lock()
+        self._turns = TurnQueue()
         self._pid = os.getpid()
         self._prepares: bool | None = None
 
     def lend(self) -> Any:
         if self._pid != os.getpid():
             raise forked_with_connection()
-        self._lock.acquire()
+        call = calling(1)
+        self._turns.acquire(threading.TIMEOUT_MAX, call)
         try:
             require_open(self._connection)
             require_autocommit(self._connection)
             if self._prepares is None:
                 self._prepares = verify(self._connection, self._table, create=self._create)
         except BaseException:
-            self._lock.release()
+            self._turns.release(call)
             raise
         return self._connection
 
     def give_back(self, _connection: Any) -> None:
-        self._lock.release()
+        self._turns.release(calling(1))
 
     def discard(self, _connection: Any) -> None:
-        self._lock.release()
+        self._turns.release(calling(1))
 
     def close(self) -> None:
         """It is the caller's."""

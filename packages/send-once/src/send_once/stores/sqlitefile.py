@@ -23,6 +23,7 @@ from send_once.stores import statements
 from send_once.stores.fairqueue import FairQueue
 from send_once.stores.files import NOWHERE, sync_directory
 from send_once.stores.sqliteplace import read_text, require_place
+from send_once.stores.turns import TurnQueue
 
 Synchronous = Literal["FULL", "EXTRA"]
 
@@ -61,7 +62,7 @@ class DatabaseFile:
         self._writer: Connection | None = None
         self._free: list[Connection] = []
         self._lent: dict[Connection, int] = {}
-        self._gate = threading.Lock()
+        self._gate = TurnQueue()
         self._known = NOWHERE
         self._still_for_fork = False
         self._forked_open = False
@@ -74,8 +75,11 @@ class DatabaseFile:
         # One that is in a transaction was left by a call that was broken off: what is done on it would not last.
         if writer is None or writer.in_transaction or writer.identity != _identity(self.path):
             self.drop_writer()
-            with self._gate:
+            try:
+                self._gate.acquire(threading.TIMEOUT_MAX)
                 writer = self._writer = self._open()
+            finally:
+                self._gate.release()
         _require_log(writer)
         return writer
 
@@ -87,13 +91,16 @@ class DatabaseFile:
 
     def lend(self) -> Connection:
         """A connection for reading, for this thread alone, until it is given back or discarded."""
-        with self._gate:
+        try:
+            self._gate.acquire(threading.TIMEOUT_MAX)
             connection = self._free.pop() if self._free else None
             if connection is None or connection.identity != _identity(self.path):
                 if connection is not None:
                     connection.close()
                 connection = self._open()
             self._lent[connection] = threading.get_ident()
+        finally:
+            self._gate.release()
         try:
             _require_log(connection)
         except BaseException:
@@ -119,8 +126,11 @@ class DatabaseFile:
                 self.queue.close()
             finally:
                 self.queue.leave()
-        with self._gate:
+        try:
+            self._gate.acquire(threading.TIMEOUT_MAX)
             self._close_free()
+        finally:
+            self._gate.release()
 
     def _open(self) -> Connection:
         if self._forked_open:
@@ -180,10 +190,10 @@ class DatabaseFile:
         """Close every connection, once the other threads have ended their statements. New ones wait."""
         deadline = time.monotonic() + FORK_WAIT_SECONDS
         # A statement of this very thread cannot end before the fork does (it forks in a signal handler).
-        if self.queue.is_below() or not self.queue.take_turn(deadline, call=self):
+        if self.queue.is_below() or self._gate.is_below() or not self.queue.take_turn(deadline, call=self):
             self._still_for_fork = False
             return
-        self._still_for_fork = self._gate.acquire(timeout=FORK_WAIT_SECONDS)
+        self._still_for_fork = self._gate.acquire(FORK_WAIT_SECONDS, self)
         if not self._still_for_fork:
             self.queue.leave(call=self)
             return
@@ -195,7 +205,7 @@ class DatabaseFile:
     def after_fork_in_parent(self) -> None:
         if self._still_for_fork:
             self._still_for_fork = False
-            self._gate.release()
+            self._gate.release(self)
             self.queue.leave(call=self)
 
     def after_fork_in_child(self) -> None:
@@ -205,7 +215,7 @@ class DatabaseFile:
         self._inherited += [*writer, *self._free, *self._lent]
         self._forked_open = self._forked_open or bool(self._inherited) or not self._still_for_fork
         self._writer, self._free, self._lent = None, [], {}
-        self._gate, self._still_for_fork = threading.Lock(), False
+        self._gate, self._still_for_fork = TurnQueue(), False
         self.queue.after_fork_in_child()
 
 

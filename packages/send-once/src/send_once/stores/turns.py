@@ -26,24 +26,26 @@ LOOK_SECONDS: Final = 0.25
 
 
 class TurnQueue:
-    """A lock between threads that serves them in the order in which they asked.
+    """A lock between threads that serves them in the order in which they asked; with `turns` above 1,
+    as many of them at a time.
 
     `call` is the frame that has the turn for as long as it runs (the caller's, if not given), or any
     other object, which then has it until it is given back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turns: int = 1) -> None:
         self._guard = threading.RLock()  # a signal handler may call in while this very thread holds it
-        self._holder: object = None
+        self._turns = turns
+        self._holders: list[object] = []
         self._waiting: deque[tuple[threading.Lock, object]] = deque()
 
     def acquire(self, timeout_seconds: float, call: object = None) -> bool:
         """Wait for the turn. StoreError for a call that would wait for itself."""
         call = call or calling(1)
         with self._guard:
-            self._pass_over_ended_call()
-            if self._holder is None:
-                self._holder = call
+            self._pass_over_ended_calls()
+            if len(self._holders) < self._turns:
+                self._holders.append(call)
                 return True
             if self.is_below():
                 raise StoreError(
@@ -66,17 +68,18 @@ class TurnQueue:
     def release(self, call: object = None) -> None:
         """Let the next one in. Does nothing for a call that has no turn, so that it can stand in a
         `finally` around taking it."""
+        call = call or calling(1)
         with self._guard:
-            if self._holder is (call or calling(1)):
-                self._hand_on()
+            if call in self._holders:
+                self._hand_on(call)
 
     def has(self, call: object) -> bool:
-        return self._holder is call
+        return call in self._holders
 
     def is_below(self) -> bool:
-        """Whether a call further down this very thread's stack has the turn."""
+        """Whether a call further down this very thread's stack has a turn."""
         frame: FrameType | None = calling(1)
-        while frame is not None and frame is not self._holder:
+        while frame is not None and frame not in self._holders:
             frame = frame.f_back
         return frame is not None
 
@@ -85,26 +88,29 @@ class TurnQueue:
             left = deadline - time.monotonic()
             given = turn.acquire(timeout=max(0.0, min(left, LOOK_SECONDS)))
             with self._guard:
-                if given or self._holder is call:
+                if given or call in self._holders:
                     self._withdraw(turn)
                     return True
-                self._pass_over_ended_call()
-                if self._holder is not call and left <= 0:
+                self._pass_over_ended_calls()
+                if call not in self._holders and left <= 0:
                     self._withdraw(turn)
                     return False
 
-    def _pass_over_ended_call(self) -> None:
-        if isinstance(self._holder, FrameType) and _has_ended(self._holder):
-            self._hand_on()
+    def _pass_over_ended_calls(self) -> None:
+        for holder in tuple(self._holders):
+            if isinstance(holder, FrameType) and _has_ended(holder):
+                self._hand_on(holder)
 
-    def _hand_on(self) -> None:
-        # An exception may come between any two of these: whoever is the holder finds that out by looking.
-        if self._waiting:
-            turn, self._holder = self._waiting[0]
-            self._waiting.popleft()
-            turn.release()
-        else:
-            self._holder = None
+    def _hand_on(self, holder: object) -> None:
+        # An exception may come between any two of these: whoever has a turn finds that out by looking.
+        place = self._holders.index(holder)
+        for turn, call in self._waiting:
+            if call not in self._holders:
+                self._holders[place] = call
+                self._withdraw(turn)
+                turn.release()
+                return
+        del self._holders[place]
 
     def _withdraw(self, turn: threading.Lock) -> None:
         with self._guard:
