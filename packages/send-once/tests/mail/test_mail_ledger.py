@@ -8,7 +8,8 @@ import pytest
 
 from mail.samples import TO, message, sender
 from send_once import AsyncLedger, Duplicate, Failed, Ledger, MemoryStore, Sent, Unknown, threaded
-from send_once.mail import Accepted
+from send_once.mail import Accepted, SMTPUncertainError
+from send_once.mail.envelope import make_envelope
 from servers.smtp_acts import Drop, Say, Silent
 from servers.smtp_server import smtp_server
 
@@ -50,6 +51,30 @@ def test_a_lost_reply_is_unknown_and_never_sent_again(act: Drop | Say | Silent) 
             assert isinstance(outcome, Unknown)
         assert server.connections == 1
         assert len(server.accepted) == 1
+
+
+def test_the_entry_of_an_unknown_send_says_which_message_id_to_look_for() -> None:
+    ledger = Ledger(MemoryStore())
+    mail = message()
+    with smtp_server(dot=Drop(accept=True)) as server:
+        outcome = ledger.once(KEY, lambda: sender(server.port).send(mail, to=TO))
+    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome.error, SMTPUncertainError)
+    assert outcome.error.message_id == mail["Message-ID"]
+    assert f"Its Message-ID is {mail['Message-ID']}." in str(outcome.entry.error)
+
+
+@pytest.mark.parametrize(
+    ("head", "message_id"),
+    [
+        (b"Message-ID: <a@b>\nTo: x\n", "<a@b>"),
+        (b"message-id:\n <folded@b>\n", "<folded@b>"),
+        (b"X-Message-ID: <not@this>\n", None),
+        (b"To: x\n\nMessage-ID: <in@the.body>\n", None),
+    ],
+)
+def test_the_message_id_is_read_from_the_head(head: bytes, message_id: str | None) -> None:
+    assert make_envelope(head + b"\n", to=TO, envelope_from="").message_id == message_id
 
 
 def test_a_message_that_fails_its_check_is_failed_not_unknown() -> None:

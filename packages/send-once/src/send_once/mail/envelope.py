@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from send_once.errors import InvalidInputError
 from send_once.mail.addresses import EnvelopeAddress, envelope_address
 from send_once.mail.message import return_path
 from send_once.mail.wire import with_crlf
+
+_MESSAGE_ID: Final = re.compile(rb"^message-id:\s*(<[^>\s]+>)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +24,19 @@ class Envelope:
     octets: bytes = field(repr=False)
 
     @property
+    def message_id(self) -> str | None:
+        """As the message's head says, angle brackets included; None where it says none."""
+        found = _MESSAGE_ID.search(self._head)
+        return found[1].decode("utf-8", "replace") if found else None
+
+    @property
+    def _head(self) -> bytes:
+        return self.octets.partition(b"\r\n\r\n")[0]
+
+    @property
     def needs_smtputf8(self) -> bool:
-        head = self.octets.partition(b"\r\n\r\n")[0]
         addresses = [address for address in (self.sender, self.recipient) if address]
-        return not head.isascii() or any(address.needs_smtputf8 for address in addresses)
+        return not self._head.isascii() or any(address.needs_smtputf8 for address in addresses)
 
     @property
     def needs_8bit(self) -> bool:

@@ -60,7 +60,9 @@ class SMTPRetryLaterError(SMTPFailure, RetryLaterError):
 
 class SMTPUncertainError(SMTPFailure, UncertainSendError):
     """The server may have accepted the message. `reply_text` holds what could not be understood, if
-    anything was read."""
+    anything was read. `message_id`: what to look for, in the text too, where the message has one."""
+
+    message_id: str | None = None
 
     def __init__(
         self, message: str, *, stage: Stage, reply: Reply | None = None, reply_text: str | None = None
@@ -69,3 +71,9 @@ class SMTPUncertainError(SMTPFailure, UncertainSendError):
         self._tell(stage, reply)
         if reply_text is not None:
             self.reply_text = reply_text
+
+    def name_message(self, message_id: str | None) -> None:
+        """Let the text, which the ledger keeps, say what an operator has to look for."""
+        self.message_id = message_id
+        if message_id:
+            self.args = (f"{self} Its Message-ID is {message_id}.",)

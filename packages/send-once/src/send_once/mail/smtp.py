@@ -9,6 +9,7 @@ from email.message import EmailMessage
 
 from send_once.mail.dialogue import Dialogue
 from send_once.mail.envelope import Envelope, make_envelope
+from send_once.mail.errors import SMTPUncertainError
 from send_once.mail.message import render_checked, sender_of
 from send_once.mail.settings import (
     COMMAND_TIMEOUT_SECONDS,
@@ -112,4 +113,8 @@ class SMTPSender:
     def _deliver(self, envelope: Envelope) -> Accepted:
         with Dialogue(self._settings) as dialogue:
             dialogue.open()
-            return dialogue.deliver(envelope)
+            try:
+                return dialogue.deliver(envelope)
+            except SMTPUncertainError as error:
+                error.name_message(envelope.message_id)
+                raise
