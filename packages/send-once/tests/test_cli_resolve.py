@@ -151,7 +151,7 @@ def test_an_export_settles_what_it_proves_and_names_what_it_leaves(exported: Pat
     resolution = last_entry(text, "b")["resolution"]
     assert (resolution["by"], resolution["note"]) == ("ana", "e.csv, row 2: rejected")
     assert ran.exit == 1
-    assert ran.stdout.startswith("Settled 2 as sent and 1 as failed, from 7 rows.\n1 are not in this ledger.\n")
+    assert ran.stdout.startswith("Settled 2 as sent and 1 as failed, from 7 rows.\n1 is not in this ledger.\n")
     assert "  done: recorded as sent" in ran.stdout
     assert "  c: the export says 'queued'" in ran.stdout
 

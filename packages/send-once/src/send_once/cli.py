@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import dataclass
 from typing import Final
 
 from send_once.audit import json_text
 from send_once.clock import Clock, clock_reader
-from send_once.commands.arguments import Parsed, UsageError, parse
+from send_once.commands.arguments import Parsed, UsageError, did_you_mean, parse
 from send_once.commands.context import OK, UNUSABLE, Invocation, Refusal
-from send_once.commands.registry import ALL_OPTIONS, BY_NAME, Command, unused_option
-from send_once.commands.usage import of_command, overview
+from send_once.commands.registry import ALL_OPTIONS, BY_NAME, Command, check_options
+from send_once.commands.usage import of_command, overview, usage_line
 from send_once.errors import SendOnceError
-from send_once.terminal import Console, Stream, harmless
+from send_once.terminal import Console, OutputError, Stream, harmless
 from send_once.version import __version__
 
 INTERRUPTED: Final = 130
@@ -47,68 +47,114 @@ def main(
     except BrokenPipeError:
         console.abandon_output()
         return NOT_READ
+    except OutputError as error:
+        console.abandon_output()
+        console.err(f"Error: the output cannot be written: {error} [os_error]\n")
+        return UNUSABLE
 
 
 def _run(words: Sequence[str], console: Console, clock: Clock | None) -> int:
+    report = _Report(console, as_json="--json" in words[: words.index("--") if "--" in words else None])
+    command = _named(words)
     try:
         parsed = parse(words, ALL_OPTIONS)
+        command = None  # by now it is known which word would name it
+        if parsed.positionals[:1] == ["help"]:
+            return _help(console, parsed.positionals[1:])
+        command = _command(parsed)
+        if parsed.has("help"):
+            console.out(of_command(command) if command else overview())
+            return OK
+        if parsed.has("version"):
+            console.out(f"{__version__}\n")
+            return OK
+        if command is None:
+            console.err(overview())
+            return UNUSABLE
+        rest = Parsed(parsed.positionals[1:], parsed.options)
+        return _run_command(command, Invocation(command.name, rest, console, clock_reader(clock)), report)
     except UsageError as error:
-        return _usage_error(console, error, _named(words))
-    command = BY_NAME.get(parsed.positionals[0]) if parsed.positionals else None
-    if parsed.has("help"):
-        console.out(of_command(command) if command else overview())
-        return OK
-    if parsed.has("version"):
-        console.out(f"{__version__}\n")
-        return OK
-    if command is None:
-        return _no_command(console, parsed)
-    rest = Parsed(parsed.positionals[1:], parsed.options)
-    return _run_command(command, Invocation(command.name, rest, console, clock_reader(clock)))
+        return report.usage_error(error, command)
 
 
-def _run_command(command: Command, call: Invocation) -> int:
+def _run_command(command: Command, call: Invocation, report: _Report) -> int:
     try:
-        unused = unused_option(command, call.parsed.options)
-        if unused is not None:
-            raise UsageError(f"{command.name} does not take --{unused}.")
+        check_options(command, call.parsed.options)
         return command.run(call)
-    except UsageError as error:
-        return _usage_error(call.console, error, command)
     except Refusal as refusal:
-        call.console.err(f"{refusal}\n")
-        return refusal.exit_code
+        return report.refused(refusal)
     except SendOnceError as error:
-        return _failed(call, error.code, str(error))
+        return report.failed(error.code, str(error))
     except ImportError as error:
-        return _failed(call, "missing_driver", str(error))
+        return report.failed("missing_driver", str(error))
+    except (BrokenPipeError, OutputError):
+        raise
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        return _failed(call, "os_error", str(error))
+        return report.failed("os_error", _in_words(error))
 
 
-def _failed(call: Invocation, code: str, message: str) -> int:
-    if call.json:
-        call.console.out(json_text({"error": {"code": code, "message": message}}))
-    call.console.err(f"Error: {harmless(' '.join(message.split()))} [{code}]\n")
-    return UNUSABLE
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """How a run that did not succeed is told: a sentence on standard error and, with --json, one object
+    `{"error": {"code", "message"}}` on standard output."""
 
+    console: Console
+    as_json: bool
 
-def _usage_error(console: Console, error: UsageError, command: Command | None) -> int:
-    console.err(f"{harmless(str(error))}\n{of_command(command) if command else overview()}")
-    return UNUSABLE
-
-
-def _no_command(console: Console, parsed: Parsed) -> int:
-    if not parsed.positionals:
-        console.err(overview())
+    def usage_error(self, error: UsageError, command: Command | None) -> int:
+        """The message first; who wants the whole help is told where it is."""
+        name = f"{command.name} " if command else ""
+        lines = [
+            harmless(str(error)),
+            usage_line(command),
+            *([error.hint] if error.hint else []),
+            f"See `send-once {name}--help`.",
+        ]
+        self._tell("usage", str(error), "\n".join(lines))
         return UNUSABLE
-    name = parsed.positionals[0]
-    close = get_close_matches(name.lower(), BY_NAME, n=1)
-    hint = f"\nDid you mean: send-once {close[0]}\n" if close else ""
-    console.err(f"Unknown command: {harmless(name)}\n{overview()}{hint}")
-    return UNUSABLE
+
+    def refused(self, refusal: Refusal) -> int:
+        self._tell(refusal.code, str(refusal), str(refusal), in_json=refusal.in_json)
+        return refusal.exit_code
+
+    def failed(self, code: str, message: str) -> int:
+        self._tell(code, message, f"Error: {harmless(' '.join(message.split()))} [{code}]")
+        return UNUSABLE
+
+    def _tell(self, code: str, message: str, text: str, *, in_json: bool = True) -> None:
+        if self.as_json and in_json:
+            self.console.out(json_text({"error": {"code": code, "message": message}}))
+        self.console.err(f"{text}\n")
+
+
+def _in_words(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
+
+
+def _help(console: Console, names: Sequence[str]) -> int:
+    """`send-once help` and `send-once help COMMAND`."""
+    if len(names) > 1:
+        raise UsageError("help takes one command, or none.")
+    command = _command(Parsed(names)) if names and names[0] != "help" else None
+    console.out(of_command(command) if command else overview())
+    return OK
+
+
+def _command(parsed: Parsed) -> Command | None:
+    """The command that the first word names; None where there is no word, or none is needed."""
+    if not parsed.positionals:
+        return None
+    command = BY_NAME.get(parsed.positionals[0])
+    if command is None and not (parsed.has("help") or parsed.has("version")):
+        raise _unknown_command(parsed.positionals[0])
+    return command
+
+
+def _unknown_command(name: str) -> UsageError:
+    hint = did_you_mean(name.lower(), [*BY_NAME, "help"], prefix="send-once ")
+    if not hint and os.path.exists(name):
+        hint = f"A command comes first: send-once audit {harmless(name)}"
+    return UsageError(f"Unknown command: {name}", hint)
 
 
 def _named(words: Sequence[str]) -> Command | None:

@@ -89,6 +89,10 @@ class Stream(Protocol):
     def flush(self) -> object: ...
 
 
+class OutputError(OSError):
+    """Standard output takes no more, for instance on a full disk."""
+
+
 class Console:
     """Standard output and error. UTF-8 in any locale."""
 
@@ -107,21 +111,35 @@ class Console:
         return Paint(self.is_terminal and not refused)
 
     def out(self, text: str) -> None:
-        _write(self._stdout, text)
+        """OutputError where it cannot be written, BrokenPipeError where nobody reads."""
+        try:
+            _write(self._stdout, text)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(error.strerror or str(error)) from error
 
     def err(self, text: str) -> None:
-        """On a terminal, lines that do not fit are wrapped; elsewhere they stay whole."""
+        """On a terminal, lines that do not fit are wrapped; elsewhere they stay whole. Where it cannot be
+        written there is nobody to tell, and the exit code still says what happened."""
         if _is_terminal(self._stderr):
             text = "\n".join(line for one in text.split("\n") for line in _fitted(one))
-        _write(self._stderr, text)
+        try:
+            _write(self._stderr, text)
+        except OSError:
+            _abandon(self._stderr)
 
     def abandon_output(self) -> None:
         """Nobody reads any more: what is still buffered must not raise when the interpreter ends."""
-        fileno = getattr(self._stdout, "fileno", None)
-        if fileno is not None:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, fileno())
-            os.close(nowhere)
+        _abandon(self._stdout)
+
+
+def _abandon(stream: Stream | None) -> None:
+    fileno = getattr(stream, "fileno", None)
+    if fileno is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, fileno())
+        os.close(nowhere)
 
 
 def _is_terminal(stream: Stream | None) -> bool:

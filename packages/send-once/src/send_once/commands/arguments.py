@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final
-
-from send_once.errors import InvalidInputError
 
 
 class UsageError(Exception):
-    """The command line cannot be understood. Shown with the usage; exit code 2."""
+    """The command line cannot be understood; exit code 2. `hint` is shown below the usage line."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `value` names its value in the help, empty for a flag; an `optional` value is one
-    that looks like a number."""
+    """One option. `value` names its value in the help, empty for a flag. The value of a `number` may
+    begin with a minus, so that it is refused as a number and not taken for an option; an `optional`
+    value is a number or not there at all."""
 
     name: str
     help: str
     value: str = ""
+    number: bool = False
     optional: bool = False
     hidden: bool = False
+
+
+def did_you_mean(word: str, words: Iterable[str], *, prefix: str = "") -> str:
+    """The question that names the nearest of `words`, or nothing where none is near."""
+    close = get_close_matches(word, list(words), n=1)
+    return f"Did you mean {prefix}{close[0]}?" if close else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +50,8 @@ class Parsed:
     def get(self, name: str) -> str | None:
         return self.options.get(name)
 
-    def whole_number(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        if text is None:
-            return default
-        if not re.fullmatch(r"[0-9]{1,15}", text):
-            raise InvalidInputError(f"--{name}: {text!r} is not a whole number.", field=name)
-        return int(text)
 
-
-_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?\Z")
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\Z")
 
 
 def parse(argv: Sequence[str], options: Mapping[str, Option]) -> Parsed:
@@ -67,7 +70,7 @@ def parse(argv: Sequence[str], options: Mapping[str, Option]) -> Parsed:
         elif word == "-h":
             given["help"] = ""
         elif word.startswith("-") and word != "-":
-            raise _unknown(word[:2])
+            raise _unknown(word[:2], word[1:] if word[1:] in options else "", options)
         else:
             positionals.append(word)
     return Parsed(positionals, given)
@@ -77,15 +80,17 @@ def _long(word: str, rest: list[str], options: Mapping[str, Option]) -> tuple[st
     name, equals, value = word[2:].partition("=")
     option = options.get(name)
     if option is None:
-        raise _unknown(f"--{name}")
+        raise _unknown(f"--{name}", name, options)
     if not option.value:
         if equals:
             raise UsageError(f"--{name} takes no value.")
         return name, ""
     if equals:
         return name, value
+    if option.number and rest and _NUMBER.match(rest[0]):
+        return name, rest.pop(0)
     if option.optional:
-        return name, rest.pop(0) if rest and _NUMBER.match(rest[0]) else ""
+        return name, ""
     if not rest:
         raise UsageError(f"--{name} needs a value: --{name} {option.value}.")
     if rest[0].startswith("-") and rest[0] != "-":
@@ -95,8 +100,10 @@ def _long(word: str, rest: list[str], options: Mapping[str, Option]) -> tuple[st
     return name, rest.pop(0)
 
 
-def _unknown(option: str) -> UsageError:
+def _unknown(option: str, name: str, options: Mapping[str, Option]) -> UsageError:
+    names = [one.name for one in options.values() if not one.hidden]
     return UsageError(
         f"Unknown option {option}. A key or file that begins with a dash goes after --, as in: "
-        "send-once resolve -- LEDGER -KEY sent"
+        "send-once resolve -- LEDGER -KEY sent",
+        did_you_mean(name, names, prefix="--"),
     )

@@ -6,7 +6,7 @@ import time
 
 from send_once.audit import Audit, as_json, as_text, audit
 from send_once.commands import ledgers
-from send_once.commands.context import OK, UNRESOLVED, UNUSABLE, Invocation, Refusal
+from send_once.commands.context import OK, UNRESOLVED, Invocation, wrong_value
 from send_once.entry import Status
 from send_once.instants import iso_from_ms
 from send_once.metrics import as_metrics
@@ -28,7 +28,8 @@ def run(call: Invocation) -> int:
 
 
 def _look(call: Invocation, address: Address, older_than_ms: float) -> Audit:
-    return audit(ledgers.read(address, only=Status.PENDING), older_than_ms=older_than_ms, now_ms=call.now_ms())
+    reading = ledgers.read(address, only=Status.PENDING, refuse_in_json=False)
+    return audit(reading, older_than_ms=older_than_ms, now_ms=call.now_ms())
 
 
 def _render(call: Invocation, report: Audit) -> str:
@@ -45,13 +46,13 @@ def _exit_code(call: Invocation, report: Audit) -> int:
 def _watch(call: Invocation, address: Address, older_than_ms: float) -> int:
     """Look again and again, until interrupted or `--watch-count` times."""
     seconds = _watch_seconds(call)
-    looks_left = call.parsed.whole_number("watch-count", 0)
+    looks_left = call.count("watch-count")
     while True:
         report = _look(call, address, older_than_ms)
         call.console.out(_screen(call, report, seconds))
-        looks_left -= 1
-        if looks_left == 0:
+        if looks_left == 1:
             return _exit_code(call, report)
+        looks_left = looks_left and looks_left - 1
         time.sleep(seconds)
 
 
@@ -71,5 +72,5 @@ def _watch_seconds(call: Invocation) -> float:
     except ValueError:
         seconds = -1.0
     if not WATCH_SECONDS_MIN <= seconds <= 86_400:  # noqa: PLR2004  # a day
-        raise Refusal(f"--watch: {text!r} is not a number of seconds from {WATCH_SECONDS_MIN} to 86400.", UNUSABLE)
+        raise wrong_value("watch", f"a number of seconds from {WATCH_SECONDS_MIN} to 86400", text)
     return seconds

@@ -43,7 +43,7 @@ def _examine(address: Address, now_ms: float) -> Sequence[Finding]:
 
 def _accept(call: Invocation, address: Address) -> int:
     if address.kind != "file":
-        raise Refusal("Only a ledger file can have damaged lines.", UNUSABLE)
+        raise Refusal("Only a ledger file can have damaged lines.", UNUSABLE, "not_supported")
     by = call.parsed.get("by")
     if not by or not by.strip():
         raise Refusal("--accept-damage needs --by NAME: who has looked at the lines.", UNUSABLE)
@@ -55,9 +55,7 @@ def _accept(call: Invocation, address: Address) -> int:
     if call.json:
         call.console.out(json_text({"ledger": address.shown, "accepted": numbers, "by": by}))
     else:
-        lines = ", ".join(map(str, numbers))
-        done = (
-            f"Accepted as {harmless(by)}: line {lines}. Claims go on." if numbers else "There is no damage to accept."
-        )
+        lines = f"{'line' if len(numbers) == 1 else 'lines'} {', '.join(map(str, numbers))}"
+        done = f"Accepted as {harmless(by)}: {lines}. Claims go on." if numbers else "There is no damage to accept."
         call.console.out(f"{done}\n")
     return OK

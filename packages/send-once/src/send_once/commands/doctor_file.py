@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from send_once.commands.findings import Finding
+from send_once.commands.wording import counted
 from send_once.durations import format_duration
 from send_once.entry import Status
 from send_once.stores.damage import DamagedLine, Snapshot, no_ledger
@@ -42,13 +43,13 @@ def _entries(snapshot: Snapshot, shown: str) -> Finding:
     number = sum(snapshot.counts.values())
     if snapshot.damaged and not number:
         return Finding("bad", "entries", f"this is no ledger. {no_ledger(shown, snapshot.damaged)}")
-    return Finding("ok", "entries", f"{number} keys in {snapshot.lines} lines")
+    return Finding("ok", "entries", f"{counted(number, 'key', 'keys')} in {counted(snapshot.lines, 'line', 'lines')}")
 
 
 def _lines(snapshot: Snapshot, shown: str) -> Iterator[Finding]:
     torn = snapshot.skipped - len(snapshot.damaged)
     if torn:
-        yield Finding("ok", "torn lines", f"{torn}, left by a crash in the middle of a write; they never counted")
+        yield Finding("ok", "torn lines", f"{torn}, left by a crash in the middle of a write; none ever counted")
     accepted = [line for line in snapshot.damaged if line.accepted]
     fresh = [line for line in snapshot.damaged if not line.accepted]
     if accepted:
@@ -56,7 +57,7 @@ def _lines(snapshot: Snapshot, shown: str) -> Iterator[Finding]:
     if fresh and any(snapshot.counts.values()):
         text = (
             f"{len(fresh)} that nobody has accepted, so new claims are refused. Each may have been a claim whose "
-            "message went out: find out what it was, resolve or add what is missing, then accept them with "
+            "message went out: find out what it was, resolve or add what is missing, then accept it with "
             f"send-once doctor {shown} --accept-damage --by NAME"
         )
         yield Finding("bad", "damaged lines", text, [*map(_described, fresh)])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from send_once.commands.findings import Finding
+from send_once.commands.wording import counted
 from send_once.entry import Entry
 from send_once.stores.readonly import ReadOnlySQLite
 from send_once.stores.sqliteplace import network_file_system
@@ -32,10 +33,11 @@ def rows_finding(rows: Iterable[Sequence[object]]) -> Finding:
     """Whether each row's columns say what its entry says: (key, status, entry, claimed_at)."""
     reasons = [(row[0], _wrong(row)) for row in rows]
     wrong = [f"{key}: {reason}" for key, reason in reasons if reason is not None]
+    number = counted(len(reasons), "row", "rows")
     if not wrong:
-        return Finding("ok", "entries", f"{len(reasons)} rows, each an entry that agrees with its columns")
+        return Finding("ok", "entries", f"{number}, each an entry that agrees with its columns")
     more = [f"and {len(wrong) - ROWS_SHOWN} more"] if len(wrong) > ROWS_SHOWN else []
-    text = f"{len(wrong)} of {len(reasons)} rows contradict themselves: someone changed them by other means"
+    text = f"{len(wrong)} of {number} with columns that contradict the entry: changed by other means than this library"
     return Finding("bad", "entries", text, [*wrong[:ROWS_SHOWN], *more])
 
 

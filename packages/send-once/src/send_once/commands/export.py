@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from send_once.commands import ledgers
-from send_once.commands.context import OK, UNUSABLE, Invocation, Refusal
+from send_once.commands.arguments import did_you_mean
+from send_once.commands.context import OK, Invocation, wrong_value
 from send_once.exports import as_csv, as_json_lines
 from send_once.records import chosen
-from send_once.terminal import harmless, harmless_json
+from send_once.terminal import harmless_json
 
 FORMATS = {"jsonl": as_json_lines, "csv": as_csv}
 LINES_AT_ONCE = 1_000
@@ -15,9 +16,10 @@ LINES_AT_ONCE = 1_000
 def run(call: Invocation) -> int:
     (name,) = call.positionals(1, "one ledger")
     address = ledgers.existing(name)
-    wanted = call.parsed.get("format") or "jsonl"
+    given = call.parsed.get("format")
+    wanted = "jsonl" if given is None else given
     if wanted not in FORMATS:
-        raise Refusal(f"--format: {harmless(wanted)} is neither jsonl nor csv.", UNUSABLE)
+        raise wrong_value("format", "jsonl or csv", wanted, did_you_mean(wanted.lower(), FORMATS))
     status, older_than_ms = call.status(), call.duration_ms("older-than")
     entries = chosen(
         ledgers.read(address, only=status).entries, status=status, older_than_ms=older_than_ms, now_ms=call.now_ms()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from send_once.audit import json_text
 from send_once.commands import ledgers
-from send_once.commands.context import OK, UNRESOLVED, Invocation, Refusal
+from send_once.commands.context import OK, Invocation, no_entry
 from send_once.ledger import Ledger
 from send_once.records import history_text
-from send_once.terminal import harmless
 
 
 def run(call: Invocation) -> int:
@@ -15,7 +14,7 @@ def run(call: Invocation) -> int:
     with ledgers.opened(ledgers.existing(name), read_only=True) as store:
         states = Ledger(store).history(key)
     if not states:
-        raise Refusal(f"No entry for {harmless(key)}.", UNRESOLVED)
+        raise no_entry(key)
     if call.json:
         call.console.out(json_text([state.to_json() for state in states]))
     else:

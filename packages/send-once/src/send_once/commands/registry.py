@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, cast
 
-from send_once.commands.arguments import Option
+from send_once.commands.arguments import Option, UsageError, did_you_mean
 from send_once.commands.context import Invocation
+from send_once.commands.rules import Excludes, Needs, Rule, broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class Command:
     options: tuple[Option, ...]
     example: str
     module: str = ""
+    rules: tuple[Rule, ...] = ()
+    unused: tuple[str, ...] = ()
+    """Options it takes without a use for them, because the reference does."""
 
     def run(self, call: Invocation) -> int:
         module = import_module(f"send_once.commands.{self.module or self.name}")
@@ -36,14 +40,16 @@ STATUS = Option("status", "only this status: pending, sent or failed", "STATUS")
 DRY_RUN = Option("dry-run", "say what would be done, and change nothing")
 YES = Option("yes", "do it")
 
+FOR_EXPORTS: Final = ("key-column", "status-column", "sent-when", "failed-when", "provider-id-column", "dry-run")
+"""Options of `resolve` that are about a provider's export."""
+
 EVERYWHERE: Final = (
     Option("no-colour", "no colours (nor with NO_COLOR set, nor into a pipe)"),
     Option("no-color", "the same", hidden=True),
     Option("help", "this text"),
     Option("version", "the version"),
 )
-"""Options of every command. The reference also takes these four of its own anywhere, unused or not."""
-REFERENCE_OPTIONS: Final = (JSON, OLDER_THAN, BY, NOTE)
+"""Options of every command."""
 
 COMMANDS: Final = (
     Command(
@@ -55,10 +61,12 @@ COMMANDS: Final = (
             OLDER_THAN,
             JSON,
             Option("metrics", "print Prometheus metrics"),
-            Option("watch", "look again every SECONDS (2), until Ctrl-C", "SECONDS", optional=True),
-            Option("watch-count", "with --watch: end after N looks", "N"),
+            Option("watch", "look again every SECONDS (2), until Ctrl-C", "SECONDS", number=True, optional=True),
+            Option("watch-count", "with --watch: end after N looks", "N", number=True),
         ),
         "send-once audit sends.jsonl --older-than 10m",
+        rules=(Excludes("json", "metrics", "each is a form of the whole report"), Needs("watch-count", "watch")),
+        unused=("by", "note"),
     ),
     Command(
         "resolve",
@@ -82,6 +90,11 @@ COMMANDS: Final = (
             DRY_RUN,
         ),
         'send-once resolve sends.jsonl welcome:ana sent --by ana --note "seen in log"',
+        rules=(
+            *(Needs(name, "from-export") for name in FOR_EXPORTS),
+            Excludes("provider-id", "from-export", "an export names its ids with --provider-id-column"),
+        ),
+        unused=("older-than",),
     ),
     Command(
         "show",
@@ -103,9 +116,17 @@ COMMANDS: Final = (
         "list",
         "LEDGER",
         "entries, one line each, by claim time",
-        "",
-        (STATUS, OLDER_THAN, Option("limit", "at most N", "N"), JSON),
-        "send-once list sends.jsonl --status failed --limit 20",
+        "Each with its status, when it was claimed, its attempt, whom it is for, and its key. Whom it is for is the "
+        "meta's `to`, or else its first text. There is no status unknown: what a call reports as unknown is stored as "
+        "pending.",
+        (
+            STATUS,
+            OLDER_THAN,
+            Option("grep", "only with TEXT in key, meta, provider id or error; letter case is ignored", "TEXT"),
+            Option("limit", "at most N", "N", number=True),
+            JSON,
+        ),
+        "send-once list sends.jsonl --grep ana@example.com",
         module="listing",
     ),
     Command("stats", "LEDGER", "counts", "", (JSON,), "send-once stats sends.jsonl"),
@@ -151,12 +172,14 @@ COMMANDS: Final = (
             JSON,
         ),
         "send-once doctor sends.jsonl",
+        rules=(Needs("by", "accept-damage"), Needs("note", "accept-damage")),
     ),
     Command(
         "explain",
-        "CODE",
-        "what an error code or an outcome means, and what to do",
-        "Without a code: all of them.",
+        "[CODE]",
+        "what a code, a status or an exception means, and what to do",
+        "CODE is what stands in an error, an outcome, a status or a finding about a message, or the name of an "
+        "exception. Without one: all of them.",
         (JSON,),
         "send-once explain lock_timeout",
     ),
@@ -165,13 +188,23 @@ COMMANDS: Final = (
 BY_NAME: Final[Mapping[str, Command]] = {command.name: command for command in COMMANDS}
 
 ALL_OPTIONS: Final[Mapping[str, Option]] = {
-    option.name: option
-    for option in (*(one for command in COMMANDS for one in command.options), *REFERENCE_OPTIONS, *EVERYWHERE)
+    option.name: option for option in (*(one for command in COMMANDS for one in command.options), *EVERYWHERE)
 }
 """One table for parsing, because options may stand before the command's name."""
 
 
-def unused_option(command: Command, given: Mapping[str, str]) -> str | None:
-    """An option that was given and that the command does not take."""
-    taken = {option.name for option in (*command.options, *REFERENCE_OPTIONS, *EVERYWHERE)}
-    return next((name for name in given if name not in taken), None)
+def check_options(command: Command, given: Mapping[str, str]) -> None:
+    """UsageError for options that the command does not take, or that do not go together."""
+    taken = {option.name for option in (*command.options, *EVERYWHERE)} | set(command.unused)
+    for name in given:
+        if name not in taken:
+            raise UsageError(f"{command.name} does not take --{name}.", _meant(command, name))
+    wrong = broken(command.rules, given)
+    if wrong is not None:
+        raise UsageError(wrong)
+
+
+def _meant(command: Command, name: str) -> str:
+    if command.name == "export" and name == "json":
+        return "--format jsonl, the default, prints JSON Lines."
+    return did_you_mean(name, [option.name for option in command.options], prefix="--")

@@ -10,6 +10,7 @@ from send_once.audit import json_text
 from send_once.commands import ledgers
 from send_once.commands.context import OK, UNRESOLVED, UNUSABLE, Invocation, Refusal
 from send_once.commands.settling import Settled, may_be_sending, settle
+from send_once.commands.wording import counted
 from send_once.entry import Status
 from send_once.errors import AlreadySentError, InvalidInputError, NotFoundError
 from send_once.exports import Columns, Plan, plan, read_rows
@@ -33,8 +34,8 @@ class Settlements:
 
 
 def run(call: Invocation) -> int:
-    (name,) = call.positionals(1, "with --from-export one ledger")
-    path = call.parsed.get("from-export") or ""
+    (name,) = call.positionals(1, "one ledger, and no key, beside --from-export")
+    path = call.text("from-export") or ""
     wanted = _plan(call, path)
     dry_run = call.parsed.has("dry-run")
     with ledgers.opened(ledgers.existing(name), read_only=dry_run) as store:
@@ -44,14 +45,21 @@ def run(call: Invocation) -> int:
 
 
 def _plan(call: Invocation, path: str) -> Plan:
+    columns = _columns(call)
     try:
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"Cannot read {harmless(path)}: {harmless(str(error))}", UNUSABLE) from None
-    option = call.parsed.get
-    columns = Columns(option("key-column") or "key", option("status-column") or "status", option("provider-id-column"))
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Refusal(f"Cannot read {harmless(path)}: {why}.", UNUSABLE, "os_error") from None
     return plan(read_rows(text, name=path), columns, _words(call), source=path)
+
+
+def _columns(call: Invocation) -> Columns:
+    key, status = call.text("key-column") or "key", call.text("status-column") or "status"
+    if key == status:
+        raise Refusal(f"--key-column and --status-column name one column, {harmless(key)}.", UNUSABLE)
+    return Columns(key, status, call.text("provider-id-column"))
 
 
 def _words(call: Invocation) -> Mapping[str, Status]:
@@ -115,10 +123,10 @@ def _as_text(result: Settlements, dry_run: bool) -> str:
     did = "Would settle" if dry_run else "Settled"
     sent, failed = result.done[Status.SENT], result.done[Status.FAILED]
     lines = [
-        f"{did} {sent} as sent and {failed} as failed, from {result.rows} rows.",
-        *([f"{result.already} were settled so already."] if result.already else []),
-        *([f"{result.absent} are not in this ledger."] if result.absent else []),
-        *([f"{len(result.left)} stay as they are:"] if result.left else []),
+        f"{did} {sent} as sent and {failed} as failed, from {counted(result.rows, 'row', 'rows')}.",
+        *([f"{counted(result.already, 'was', 'were')} settled so already."] if result.already else []),
+        *([f"{counted(result.absent, 'is', 'are')} not in this ledger."] if result.absent else []),
+        *([f"{counted(len(result.left), 'stays as it is', 'stay as they are')}:"] if result.left else []),
         *(f"  {harmless(key)}: {harmless(reason)}" for key, reason in result.left.items()),
     ]
     return "\n".join(lines) + "\n"

@@ -17,28 +17,48 @@ database's address names another table than send_once."""
 
 EXIT_CODES: Final = """\
 Exit codes: 0 all well, 1 something is unresolved or was not done, 2 bad usage
-or the ledger cannot be read, 130 interrupted, 141 nobody read the output"""
+or the ledger cannot be read, 130 interrupted, 141 nobody read the output."""
+
+IN_JSON: Final = """\
+With --json an error is also an object on standard output:
+{"error": {"code": ..., "message": ...}}"""
+
+
+WORDS: Final = """\
+pending is what is stored: claimed, and no end recorded. unknown is what a call
+learns from it, and what an audit counts: it may have gone out, or be on its
+way."""
+
+
+def usage_line(command: Command | None) -> str:
+    """What is written where."""
+    if command is None:
+        return "Usage: send-once COMMAND LEDGER ..."
+    return f"Usage: send-once {command.name} {command.arguments} [options]"
 
 
 def overview() -> str:
     """The help of `send-once` itself."""
-    return (
-        "Usage: send-once COMMAND LEDGER ...\n\n"
-        + columns([(command.name, command.summary) for command in COMMANDS])
-        + "\n\nsend-once COMMAND --help says more about one command.\n\n"
-        + f"{LEDGERS}\n\n{EXIT_CODES}\n"
-    )
+    parts = [
+        usage_line(None),
+        columns([(command.name, command.summary) for command in COMMANDS]),
+        "send-once help COMMAND, or send-once COMMAND --help, says more about one.",
+        *(WORDS, LEDGERS, EXIT_CODES, IN_JSON),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def of_command(command: Command) -> str:
     """The help of one command."""
     parts = [
-        f"Usage: send-once {command.name} {command.arguments} [options]".replace("  ", " "),
+        usage_line(command),
         _filled(f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".strip()),
         columns([(_shown(option), option.help) for option in _visible((*command.options, *EVERYWHERE))]),
         f"Example:\n  {command.example}",
+        *([LEDGERS] if command.arguments.startswith("LEDGER") else []),
+        EXIT_CODES,
     ]
-    return "\n\n".join([*parts, *([LEDGERS] if command.arguments.startswith("LEDGER") else [])]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def _visible(options: Iterable[Option]) -> Iterable[Option]:
