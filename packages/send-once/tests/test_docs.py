@@ -19,6 +19,8 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Sink
 
+from send_once import FileStore, Ledger
+from sending import raising
 from servers.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -143,3 +145,22 @@ def test_a_page_whose_code_is_wrong_is_caught(tmp_path: Path) -> None:
     program.write_text(program_of("# Title\n\n```python\nassert 1 == 2\n```\n"))
     with pytest.raises(AssertionError, match="line 4"):
         run(program)
+
+
+def test_the_cron_line_is_silent_until_a_send_is_unresolved(tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/cron.md").read_text()
+    (line,) = (block.lines[0] for block in blocks_of(page) if block.language == "bash")
+    ledger = tmp_path / "digest.jsonl"
+    command = line.split(None, 5)[5].replace("/srv/app/.venv/bin/send-once", f"{sys.executable} -m send_once")
+    command = command.replace("/var/lib/app/digest.jsonl", str(ledger)).replace("30m", "0s")
+
+    def printed() -> str:
+        return subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False).stdout
+
+    Ledger(FileStore(ledger)).once("k", lambda: "msg_1")
+    assert printed() == ""
+    Ledger(FileStore(ledger)).once("open", raising(TimeoutError()))
+    assert "UNKNOWN" in printed()
+    ledger.unlink()
+    ledger.mkdir()
+    assert "digest.jsonl" in printed()
