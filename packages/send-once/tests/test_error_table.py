@@ -16,6 +16,7 @@ from send_once.entry import Status
 from send_once.error_table import HEADINGS, TABLE, as_markdown, explained
 from send_once.errors import SendError, SendOnceError
 from send_once.mail.errors import SMTPFailure
+from send_once.mail.stages import Stage
 from send_once.metrics import NO_PROCESS
 from send_once.outcomes import ClaimOutcome, DispatchOutcome
 from send_once.owner import Liveness
@@ -66,7 +67,7 @@ def test_every_code_in_the_source_is_explained_and_every_row_has_a_use() -> None
     codes = codes_in_the_source()
     assert {"lock_timeout", "payload_changed", "missing_header", "os_error", "still_running"} <= codes
     assert sorted(code for code in codes if explained(code) is None) == []
-    words = {*(status.value for status in Status), *get_args(Liveness), NO_PROCESS}
+    words = {*(status.value for status in Status), *get_args(Liveness), NO_PROCESS, *Stage}
     names = {kind.__name__ for kind in exceptions(SendError)}
     assert {row.code for row in TABLE} <= codes | words | names
     assert len({row.code for row in TABLE}) == len(TABLE)
@@ -78,6 +79,7 @@ def test_every_status_outcome_and_word_about_a_process_is_explained() -> None:
         getattr(kind, "__origin__", None) or kind for kind in (*get_args(ClaimOutcome), *get_args(DispatchOutcome))
     ]
     words = [*Status, *(kind.outcome for kind in outcomes), *get_args(Liveness), NO_PROCESS, "rejected"]
+    words += Stage
     assert [word for word in words if explained(word) is None] == []
 
 

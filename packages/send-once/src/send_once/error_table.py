@@ -10,6 +10,7 @@ from send_once import errors
 from send_once.commands.codes import Code, code_of_error, code_of_outcome
 from send_once.commands.codes_of_mail import MAIL
 from send_once.commands.codes_of_sends import PROCESSES, SEND_ERRORS, STATES
+from send_once.commands.codes_of_stages import STAGES
 from send_once.commands.codes_of_usage import USAGE
 
 LEDGER: Final = (
@@ -156,7 +157,7 @@ LEDGER: Final = (
     ),
 )
 
-TABLE: Final = (*STATES, *LEDGER, *USAGE, *SEND_ERRORS, *MAIL, *PROCESSES)
+TABLE: Final = (*STATES, *LEDGER, *USAGE, *SEND_ERRORS, *MAIL, *STAGES, *PROCESSES)
 
 HEADINGS: Final = {
     "status": "Statuses: what is stored",
@@ -164,6 +165,7 @@ HEADINGS: Final = {
     "error": "Errors: what a call raises, or the command line prints",
     "send error": "Errors of a send function: how the send ended",
     "mail": "Findings about a message, before it is handed over",
+    "stage": "How far an SMTP dialogue had come",
     "process": "Where the process behind a claim is",
 }
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 class Code(NamedTuple):
     """One code. `kind`: `status` (stored), `outcome` (returned), `error` (raised, or printed by the command
-    line), `send error` (raised by a send function), `mail` (a finding about a message), `process`."""
+    line), `send error` (raised by a send function), `mail` (a finding about a message), `stage` (of an
+    SMTP dialogue), `process`."""
 
     code: str
     kind: str
