@@ -74,6 +74,7 @@ PEOPLE = [
         ("BBBB", "b"),
         ("ZOË", "S"),
         ("strasse", "S"),
+        ("zoe\u0308", "S"),
         ("example", "abS"),
         ("nobody", ""),
     ],

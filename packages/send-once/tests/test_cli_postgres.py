@@ -52,6 +52,19 @@ def test_a_send_is_settled_and_imported_once(address: str) -> None:
     assert (again["inserted"], again["present"], again["different"]) == (0, 3, 1)
 
 
+def test_keys_that_it_cannot_hold_are_left_out_and_named(postgres_url: str, tmp_path: Path) -> None:
+    source = tmp_path / "odd.jsonl"
+    source.write_text(line("a", "sent") + line("KEY", "sent").replace("KEY", "n\\u0000") + line("b", "sent"))
+    ran = run("import", postgres_url, str(source), "--json")
+    assert (ran.exit, ran.json["inserted"], [one["key"] for one in ran.json["refused"]]) == (1, 2, ["n\0"])
+
+
+def test_a_persons_send_is_found(address: str) -> None:
+    Path("more.jsonl").write_text(line("f" * 64, "sent", meta={"to": "Ana@example.com"}))
+    run("import", address, "more.jsonl")
+    assert run("list", address, "--grep", "ana@").stdout.split()[3:] == ["Ana@example.com", "f" * 64]
+
+
 def test_another_table_is_another_ledger(address: str, connection: psycopg.Connection[Any]) -> None:
     other = f"{address}{'&' if '?' in address else '?'}table=other"
     assert run("import", other, "l.jsonl", "--json").json["inserted"] == 3

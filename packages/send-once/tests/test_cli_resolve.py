@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -206,3 +207,31 @@ def test_an_export_that_cannot_be_read_changes_nothing(exported: Path, content: 
 def test_a_word_cannot_mean_both(exported: Path) -> None:
     ran = run("resolve", "l.jsonl", "--from-export", "e.csv", "--sent-when", "x", "--failed-when", "x")
     assert (ran.exit, "'x' stands in --sent-when and in --failed-when" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_row_that_cannot_be_recorded_does_not_keep_the_others_from_it(ledger: Path, dry: tuple[str, ...]) -> None:
+    """A database cannot hold a key with a NUL, and no entry an id without end."""
+    ledger.write_text(line("a", "pending") + line("b", "pending") + line("c", "pending"))
+    run("import", "sqlite:l.db", "l.jsonl")
+    rows = [
+        {"key": "a", "status": "sent"},
+        {"key": "n\0", "status": "sent"},
+        {"key": "n\0m", "status": "odd"},
+        {"key": "b", "status": "sent", "id": "x" * 5_000},
+        {"key": "c", "status": "sent"},
+    ]
+    Path("e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    args = ("resolve", "sqlite:l.db", "--from-export", "e.jsonl", "--provider-id-column", "id", "--json", *dry)
+    ran = run(*args)
+    assert ran.exit == 1
+    assert (ran.json["settled"], ran.json["notInLedger"]) == ({"sent": 2, "failed": 0}, 2)
+    assert [(one["key"], "longer than 4000" in one["reason"]) for one in ran.json["left"]] == [("b", True)]
+
+
+def test_a_note_that_is_too_long_is_refused_once(ledger: Path) -> None:
+    ledger.write_text(line("a", "pending") + line("b", "pending"))
+    Path("e.csv").write_text("key,status\na,sent\nb,sent\n")
+    ran = run("resolve", "l.jsonl", "--from-export", "e.csv", "--note", "x" * 5_000)
+    assert (ran.exit, ran.stdout) == (2, "")
+    assert ran.stderr == "Error: resolve: note is longer than 4000 characters. [invalid_input]\n"

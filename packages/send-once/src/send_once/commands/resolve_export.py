@@ -14,7 +14,7 @@ from send_once.commands.wording import counted
 from send_once.entry import Status
 from send_once.errors import AlreadySentError, InvalidInputError, NotFoundError
 from send_once.exports import Columns, Plan, plan, read_rows
-from send_once.settings import Settlement
+from send_once.settings import Settlement, checked_settlement
 from send_once.stores.base import Store
 from send_once.terminal import harmless
 
@@ -36,6 +36,7 @@ class Settlements:
 def run(call: Invocation) -> int:
     (name,) = call.positionals(1, "one ledger, and no key, beside --from-export")
     path = call.text("from-export") or ""
+    checked_settlement("any", Status.SENT, call.parsed.get("note"), None)  # once, and not for every row
     wanted = _plan(call, path)
     dry_run = call.parsed.has("dry-run")
     with ledgers.opened(ledgers.existing(name), read_only=dry_run) as store:
@@ -82,15 +83,29 @@ def _settle(call: Invocation, store: Store, wanted: Plan, *, dry_run: bool) -> S
             result.absent += 1
         except AlreadySentError:
             result.left[one.key] = STAYS_SENT
+        except InvalidInputError as error:
+            _leave(one.key, error, result)
         else:
             _count(answer, one, result)
     for key, word in wanted.without_meaning.items():
-        entry = store.get(key)
+        try:
+            entry = store.get(key)
+        except InvalidInputError as error:
+            _leave(key, error, result)
+            continue
         if entry is None:
             result.absent += 1
         elif entry.status is Status.PENDING:
             result.left[key] = f"the export says {word!r}, which stands neither in --sent-when nor in --failed-when"
     return result
+
+
+def _leave(key: str, error: InvalidInputError, result: Settlements) -> None:
+    """One row that cannot be recorded keeps no other from it. A key that a store cannot hold is not in it."""
+    if error.field == "key":
+        result.absent += 1
+    else:
+        result.left[key] = str(error)
 
 
 def _count(answer: Settled | str, one: Settlement, result: Settlements) -> None:
@@ -109,6 +124,7 @@ def _settle_one(call: Invocation, store: Store, one: Settlement) -> Settled | st
 
 def _foreseen(call: Invocation, store: Store, one: Settlement) -> Settled | str:
     """What settling would answer now, without doing it."""
+    checked_settlement(one.key, one.status, one.note, one.provider_id)
     entry = store.get(one.key)
     if entry is None:
         raise NotFoundError(one.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+from unicodedata import normalize
 
 from send_once import jsontext
 from send_once.approvals import RESERVED_META
@@ -40,11 +41,16 @@ def recipient(entry: Entry) -> str | None:
 
 
 def matching(entries: Iterable[Entry], text: str | None) -> Sequence[Entry]:
-    """Entries that hold the text, letter case aside; all of them where there is none."""
+    """Entries that hold the text, letter case and the ways to write an accent aside; all of them where
+    there is none."""
     if text is None:
         return tuple(entries)
-    wanted = text.casefold()
-    return tuple(entry for entry in entries if any(wanted in one.casefold() for one in _texts(entry)))
+    wanted = _folded(text)
+    return tuple(entry for entry in entries if any(wanted in _folded(one) for one in _texts(entry)))
+
+
+def _folded(text: str) -> str:
+    return text.casefold() if text.isascii() else normalize("NFC", normalize("NFC", text).casefold())
 
 
 def _shortened(text: str | None) -> str:
