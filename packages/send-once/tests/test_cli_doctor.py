@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import socket
 import sqlite3
 import subprocess
@@ -53,6 +54,13 @@ def test_damage_is_shown_with_its_place_and_harmless(ledger: Path) -> None:
     assert ran.exit == 1
     offset = len(line("k", "sent"))
     assert f"line 2, 11 bytes at offset {offset}: \\x1b[2Jrubbish" in ran.stdout
+
+
+def test_the_command_that_accepts_damage_can_be_pasted_into_a_shell(ledger: Path) -> None:
+    Path("-my ledger.jsonl").write_text(line("k", "sent") + "rubbish\n")
+    text = " ".join(run("doctor", "--", "-my ledger.jsonl").stdout.split())
+    command = text[text.index("doctor --accept-damage") : text.index(" line 2,")].replace("NAME", "ana")
+    assert run(*shlex.split(command)).stdout == "Accepted as ana: line 2. Claims go on.\n"
 
 
 def test_accepted_damage_lets_claims_go_on(ledger: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -163,6 +164,23 @@ def test_import_never_overwrites_and_names_what_may_be_sent_again(ledger: Path) 
     assert ran.stdout.endswith("  send-once resolve l.jsonl a sent\n")
     text = ledger.read_text()
     assert [last_entry(text, key)["status"] for key in "abc"] == ["failed", "sent", "sent"]
+
+
+def test_the_command_that_import_names_can_be_pasted_into_a_shell(ledger: Path) -> None:
+    keys = ["a b", "-dash", "x; touch gone", "it's"]
+    name = "my ledger.jsonl"
+    Path(name).write_text("".join(line(key, "failed") for key in keys))
+    Path("other.jsonl").write_text("".join(line(key, "sent") for key in keys))
+    commands = [text.split(maxsplit=1)[1] for text in run("import", name, "other.jsonl").stdout.splitlines()[3:]]
+    assert len(commands) == len(keys)
+    for command in commands:
+        assert run(*shlex.split(command)).exit == 0, command
+    assert {entry["status"] for entry in run("list", name, "--json").json} == {"sent"}
+
+
+def test_a_ledger_with_one_damaged_line_is_said_to_have_one(ledger: Path) -> None:
+    Path("other.jsonl").write_text(line("a", "sent") + "garbage\n")
+    assert run("import", "l.jsonl", "other.jsonl").stderr.startswith("other.jsonl has 1 damaged line, ")
 
 
 @pytest.mark.parametrize("target", ["l.jsonl", "new.jsonl", "sqlite:new.db"])

@@ -59,6 +59,14 @@ def test_keys_that_it_cannot_hold_are_left_out_and_named(postgres_url: str, tmp_
     assert (ran.exit, ran.json["inserted"], [one["key"] for one in ran.json["refused"]]) == (1, 2, ["n\0"])
 
 
+def test_an_import_shows_no_password(address: str) -> None:
+    Path("more.jsonl").write_text(line("b", "sent") + "rubbish\n")
+    secret = f"{address}{'&' if '?' in address else '?'}password=secret"
+    run("doctor", "more.jsonl", "--accept-damage", "--by", "ana")
+    ran = run("import", secret, "more.jsonl")
+    assert (ran.exit, "send-once resolve " in ran.stdout, "secret" in ran.stdout + ran.stderr) == (1, True, False)
+
+
 def test_a_persons_send_is_found(address: str) -> None:
     Path("more.jsonl").write_text(line("f" * 64, "sent", meta={"to": "Ana@example.com"}))
     run("import", address, "more.jsonl")

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from send_once.commands.findings import Finding
-from send_once.commands.wording import counted
+from send_once.commands.wording import as_command, counted
 from send_once.durations import format_duration
 from send_once.entry import Status
 from send_once.stores.damage import DamagedLine, Snapshot, no_ledger
@@ -58,7 +58,7 @@ def _lines(snapshot: Snapshot, shown: str) -> Iterator[Finding]:
         text = (
             f"{len(fresh)} that nobody has accepted, so new claims are refused. Each may have been a claim whose "
             "message went out: find out what it was, resolve or add what is missing, then accept it with "
-            f"send-once doctor {shown} --accept-damage --by NAME"
+            f"{as_command('doctor --accept-damage --by NAME', shown)}"
         )
         yield Finding("bad", "damaged lines", text, [*map(_described, fresh)])
     if not snapshot.damaged:

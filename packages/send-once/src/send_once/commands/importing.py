@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from send_once.audit import json_text
 from send_once.commands import ledgers
 from send_once.commands.context import OK, UNRESOLVED, UNUSABLE, Invocation, Refusal
-from send_once.commands.wording import counted
+from send_once.commands.wording import as_command, counted
 from send_once.entry import Entry, Status
 from send_once.errors import EntryTooLargeError, InvalidInputError
 from send_once.stores.addresses import Address
@@ -42,7 +42,7 @@ def run(call: Invocation) -> int:
         with ledgers.opened(target, read_only=dry_run, create=True) as store:
             for start in range(0, len(entries), BATCH):
                 _import(store, entries[start : start + BATCH], result, dry_run=dry_run)
-    call.console.out(_as_json(result, dry_run) if call.json else _as_text(name, result, dry_run))
+    call.console.out(_as_json(result, dry_run) if call.json else _as_text(target.shown, result, dry_run))
     return UNRESOLVED if result.unsafe or result.refused else OK
 
 
@@ -50,8 +50,8 @@ def _entries_to_import(source: str) -> Sequence[Entry]:
     reading = ledgers.read(ledgers.existing(source))
     if reading.damaged:
         raise Refusal(
-            f"{harmless(source)} has damaged lines ({reading.damaged}), each of which may have been a claim. Look at "
-            f"them and accept them first: send-once doctor {harmless(source)}",
+            f"{harmless(reading.name)} has {counted(reading.damaged, 'damaged line', 'damaged lines')}, and any may "
+            f"have been a claim. Look, and accept them first: {as_command('doctor', reading.name)}",
             UNUSABLE,
             "ledger_damaged",
         )
@@ -130,7 +130,7 @@ def _as_text(name: str, result: Imported, dry_run: bool) -> str:
             f"{counted(len(result.unsafe), 'is', 'are')} recorded as sent there and not here; a call here may send "
             f"{'it' if len(result.unsafe) == 1 else 'them'} again:"
         )
-        lines += [f"  send-once resolve {harmless(name)} {harmless(key)} sent" for key in result.unsafe]
+        lines += [f"  {as_command('resolve', name, key, 'sent')}" for key in result.unsafe]
     return "\n".join(lines) + "\n"
 
 
