@@ -138,6 +138,20 @@ def test_watching_on_a_terminal_draws_over_the_last_report(ledger: Path) -> None
     assert "every 0.05 s, Ctrl-C ends" in ran.stdout
 
 
+def test_watching_a_ledger_that_was_taken_away_does_not_call_it_well(ledger: Path) -> None:
+    ledger.write_text(line("k", "pending"))
+
+    class TakesItAway(io.StringIO):
+        def write(self, text: str) -> int:
+            ledger.unlink(missing_ok=True)
+            return super().write(text)
+
+    ran = run("audit", "l.jsonl", "--watch=0.05", "--watch-count", "3", stdout=TakesItAway())
+    assert (ran.exit, ran.stderr) == (2, "No such ledger: l.jsonl\n")
+    assert ran.stdout.count("UNKNOWN") == 1
+    assert "Nothing unresolved" not in ran.stdout
+
+
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", "1e9"])
 def test_watching_without_a_pause_is_refused(ledger: Path, seconds: str) -> None:
     ledger.write_text(line("k", "sent"))

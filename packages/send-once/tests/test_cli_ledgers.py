@@ -115,6 +115,14 @@ def test_an_export_to_a_terminal_is_harmless_and_means_the_same(ledger: Path) ->
     assert json.loads(shown)["key"] == "k\x9b2J"
 
 
+def test_csv_on_a_terminal_is_a_line_a_row_and_harmless(ledger: Path) -> None:
+    ledger.write_text(line("k\x9b2J", "sent", error="a\r\nb\x1b[2J"))
+    rows = run("export", "l.jsonl", "--format", "csv", stdout=Terminal()).stdout.split("\n")
+    assert rows[0].startswith("key,status,") and rows[0].endswith(",resolved_at")
+    assert rows[1].startswith(r"k\x9b2J,sent,") and r"a\r\nb\x1b[2J" in rows[1]
+    assert rows[2:] == [""]
+
+
 def test_a_row_laid_out_over_lines_is_exported_on_one(ledger: Path) -> None:
     run("import", "sqlite:l.db", str(_written(ledger, line("k", "sent", meta={"a": [1]}))))
     with sqlite3.connect("l.db") as connection:

@@ -28,6 +28,8 @@ def run(call: Invocation) -> int:
 
 
 def _look(call: Invocation, address: Address, older_than_ms: float) -> Audit:
+    # Each time anew: a file that was taken away while it was watched would read as an empty ledger.
+    ledgers.require(address)
     reading = ledgers.read(address, only=Status.PENDING, refuse_in_json=False)
     return audit(reading, older_than_ms=older_than_ms, now_ms=call.now_ms())
 

@@ -21,11 +21,18 @@ SQLITE_HEADER: Final = b"SQLite format 3\0"
 def existing(address: str) -> Address:
     """The parsed address; refused where there is no such file. No command makes a ledger by a typing error."""
     found = parsed(address)
-    if found.exists():
-        return found
-    if _is_hidden(found.target):
-        raise Refusal(f"Cannot look at {harmless(found.shown)}: permission denied in its folder.", UNUSABLE, "os_error")
-    raise Refusal(f"No such ledger: {harmless(found.shown)}", UNUSABLE, "no_such_ledger")
+    require(found)
+    return found
+
+
+def require(address: Address) -> None:
+    """Refused where there is no such file, or its folder does not let one look."""
+    if address.exists():
+        return
+    shown = harmless(address.shown)
+    if _is_hidden(address.target):
+        raise Refusal(f"Cannot look at {shown}: permission denied in its folder.", UNUSABLE, "os_error")
+    raise Refusal(f"No such ledger: {shown}", UNUSABLE, "no_such_ledger")
 
 
 def parsed(address: str) -> Address:
