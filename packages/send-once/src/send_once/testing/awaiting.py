@@ -78,6 +78,6 @@ _OPTIONAL = {"claim_many": _Batches, "claim_or_get": _Answers, "history": _Histo
 
 
 def _with_what_it_can_do(store: object) -> type[Awaiting]:
-    """The class with those optional methods that the store has: the rules ask for them by name."""
+    """The class, named like the store's, with those optional methods that it has: the rules ask for them by name."""
     able = tuple(kind for method, kind in _OPTIONAL.items() if hasattr(store, method))
-    return type("Awaiting", (*able, Awaiting), {})
+    return type(type(store).__name__, (*able, Awaiting), {})

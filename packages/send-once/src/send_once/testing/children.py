@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,10 +14,19 @@ from send_once.testing.entries import entry_of
 
 
 def claim_all(open_store: Callable[[], Store], keys: Sequence[str], name: str, barrier: Any, answers: Any) -> None:
-    """Claim every key, together with the other processes; answers (name, keys won)."""
-    store = open_store()
-    barrier.wait()
-    answers.put((name, [key for key in keys if store.claim(entry_of(key, claim_id=name))]))
+    """Claim every key, together with the other processes; answers (name, keys won, error)."""
+    won: list[str] = []
+    error = ""
+    try:
+        store = open_store()
+        barrier.wait()
+        won = [key for key in keys if store.claim(entry_of(key, claim_id=name))]
+    except threading.BrokenBarrierError:
+        pass  # another process could not open the store, and says so
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"
+        barrier.abort()
+    answers.put((name, won, error))
 
 
 def die_in_send(open_store: Callable[[], Store], key: str) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from send_once.entry import Entry, Status
 from send_once.errors import SendOnceError
-from send_once.stores.base import HistoryStore, Store
-from send_once.testing import children
+from send_once.stores.base import Store
 from send_once.testing.batch_rules import BatchRules
 from send_once.testing.entries import AT, ODD_KEYS, entry_of, settled
 from send_once.testing.fault_rules import THREADS, FaultRules
-from send_once.testing.hooks import claimed_or_refused, close, stored
-from send_once.testing.races import OpenStore, in_processes, in_threads
+from send_once.testing.hooks import claimed_or_refused, keeping_history, stored
+from send_once.testing.process_rules import ProcessRules
+from send_once.testing.races import ROUNDS, OpenStore, in_rounds
 
-PROCESSES = 4
 LARGE_META_CHARS = 100_000
 
 
 class StoreRules(BatchRules, FaultRules):
-    """Every rule of the contract."""
+    """Every rule that can be tried within one process."""
 
     # A claim inserts once
 
@@ -41,20 +40,10 @@ class StoreRules(BatchRules, FaultRules):
 
     def test_exactly_one_of_racing_threads_claims(self) -> None:
         store = self.new_store()
-        answers = in_threads(THREADS, lambda n: store.claim(entry_of("k", claim_id=f"c{n}")))
-        assert answers.count(True) == 1
-        assert stored(store, "k").claim_id == f"c{answers.index(True)}"
-
-    def test_exactly_one_of_racing_processes_claims(self) -> None:
-        store, open_store = self.new_store(), self.opener()
-        if open_store is None:
-            return
-        keys = [f"k{n}" for n in range(20)]
-        winners = in_processes(PROCESSES, children.claim_all, open_store, keys)
-        for key in keys:
-            claims = [name for name, won in winners if key in won]
-            assert len(claims) == 1, f"{key} was claimed by {claims}"
-            assert stored(store, key).claim_id == claims[0]
+        rounds = in_rounds(THREADS, lambda number, n: store.claim(entry_of(f"k{number}", claim_id=f"c{n}")))
+        for number, answers in enumerate(rounds):
+            assert answers.count(True) == 1
+            assert stored(store, f"k{number}").claim_id == f"c{answers.index(True)}"
 
     def test_another_handle_sees_a_claim_at_once(self) -> None:
         store = self.new_store()
@@ -111,11 +100,16 @@ class StoreRules(BatchRules, FaultRules):
 
     def test_exactly_one_of_racing_transitions_wins(self) -> None:
         store = self.new_store()
-        failed = entry_of("k", status="failed")
-        store.claim(failed)
-        answers = in_threads(THREADS, lambda n: store.transition(failed, entry_of("k", attempts=2, claim_id=f"r{n}")))
-        assert answers.count(True) == 1
-        assert stored(store, "k").claim_id == f"r{answers.index(True)}"
+        failed = [entry_of(f"k{number}", status="failed") for number in range(ROUNDS)]
+        for entry in failed:
+            store.claim(entry)
+
+        def retry(number: int, n: int) -> bool:
+            return store.transition(failed[number], entry_of(f"k{number}", attempts=2, claim_id=f"r{n}"))
+
+        for number, answers in enumerate(in_rounds(THREADS, retry)):
+            assert answers.count(True) == 1
+            assert stored(store, f"k{number}").claim_id == f"r{answers.index(True)}"
 
     # What is kept
 
@@ -161,20 +155,8 @@ class StoreRules(BatchRules, FaultRules):
             store.claim(entry_of(key))
         assert [entry.key for entry in store.list()] == ["b", "a", "c"]
 
-    def test_what_was_written_is_there_for_a_handle_opened_later(self) -> None:
-        store, open_store = self.new_store(), self.opener()
-        if open_store is None:
-            return
-        entry = entry_of("k")
-        store.claim(entry)
-        store.transition(entry, settled(entry, "sent"))
-        close(store)
-        assert stored(open_store(), "k").status is Status.SENT
-
     def test_the_history_of_a_key_is_in_order(self) -> None:
-        store = self.new_store()
-        if not isinstance(store, HistoryStore):
-            return
+        store = keeping_history(self.new_store())
         entry = entry_of("k")
         store.claim(entry)
         store.transition(entry, settled(entry, "sent"))
@@ -188,12 +170,14 @@ class StoreRules(BatchRules, FaultRules):
         assert stored(store, standing.key) == standing
 
 
-class StoreContract(StoreRules):
+class StoreContract(StoreRules, ProcessRules):
     """Subclass it, define `make_store`, run pytest.
 
     `make_store()` gives a new, empty store. For a store that outlives its process define `opener()`
     too: a picklable function that opens the *same* data as the last `make_store()` did, in another
-    process; then the races between processes, the killed child and the fork are tried as well.
+    process; then the races between processes, the killed children and the fork are tried as well.
+    Without it those tests are skipped, as are those about optional methods that the store does not
+    have, and pytest says so: read its last line.
     """
 
     def make_store(self) -> Store:

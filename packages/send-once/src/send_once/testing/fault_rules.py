@@ -1,33 +1,19 @@
-"""The rules for stores that fail to answer, for callers in threads, and for processes that are killed or forked."""
+"""The rules for stores that fail to answer, and for callers in threads."""
 
 from __future__ import annotations
 
-import functools
-import os
-import tempfile
-
 from send_once.ledger import Ledger
 from send_once.outcomes import Claimed
-from send_once.testing import children
 from send_once.testing.entries import entry_of, settled
-from send_once.testing.faults import Fault, FaultyStore, Moment, StoreFault
-from send_once.testing.hooks import StoreHooks, claimed_or_refused, raises, stored
-from send_once.testing.killing import killed_between
-from send_once.testing.races import exit_code, exit_forked, in_threads
+from send_once.testing.faults import Fault, FaultyStore, StoreFault
+from send_once.testing.hooks import StoreHooks, claimed_or_refused, raises
+from send_once.testing.races import ROUNDS, in_rounds
 
 THREADS = 16
 
-KILLED_AT: dict[tuple[str, Moment], tuple[int, str]] = {
-    ("claim", "before"): (0, "sent"),
-    ("claim", "after"): (0, "unknown"),
-    ("transition", "before"): (1, "unknown"),
-    ("transition", "after"): (1, "duplicate"),
-}
-"""For each point of a send at which its process is killed: how often it had sent, and what the next caller learns."""
-
 
 class FaultRules(StoreHooks):
-    """The seams: before and after each call of the store, in this process and in ones that die."""
+    """The seams: before and after each call of the store."""
 
     def test_the_store_works_after_a_refused_write(self) -> None:
         store = self.new_store()
@@ -64,48 +50,18 @@ class FaultRules(StoreHooks):
         assert Ledger(store).once("k", lambda: sends.append("k")).outcome == "duplicate"
         assert sends == ["k"]
 
-    # Processes
+    # Threads
 
     def test_many_threads_send_once(self) -> None:
-        ledger, sends = Ledger(self.new_store()), []
-        outcomes = in_threads(THREADS, lambda n: ledger.once("k", lambda: sends.append(n)).outcome)
-        assert len(sends) == 1
-        assert outcomes.count("sent") == 1
-        assert set(outcomes) <= {"sent", "unknown", "duplicate"}
+        ledger, sends = Ledger(self.new_store()), list[int]()
 
-    def test_a_child_killed_around_any_step_of_a_send_leaves_what_the_next_caller_must_know(self) -> None:
-        store, open_store = self.new_store(), self.opener()
-        if open_store is None:
-            return
-        for (method, moment), (sends, told) in KILLED_AT.items():
-            point = f"{moment} {method}"
-            with tempfile.TemporaryDirectory() as folder:
-                notes = os.path.join(folder, "sends")
-                work = functools.partial(children.once_noting, key=point, notes=notes)
-                killed_between(open_store, work, method, moment)
-                assert children.noted(notes) == sends, f"killed {point}"
-            again = Ledger(store).once(point, lambda: "again").outcome
-            assert again == told, f"killed {point}: the next caller is told {again}"
+        def once(number: int, _n: int) -> str:
+            return ledger.once(f"k{number}", lambda: sends.append(number)).outcome
 
-    def test_a_forked_child_uses_the_store_it_inherited(self) -> None:
-        store, open_store = self.new_store(), self.opener()
-        if open_store is None:
-            return
-        store.claim(entry_of("parent"))
-        child = os.fork()
-        if child == 0:
-            exit_forked(lambda: store.get("parent") is not None and store.claim(entry_of("child")))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert stored(store, "child") == entry_of("child")
-        assert store.claim(entry_of("child", claim_id="c2")) is False
-        assert store.claim(entry_of("parent-again")) is True
-
-    def test_a_child_killed_in_its_send_leaves_it_unknown(self) -> None:
-        store, open_store = self.new_store(), self.opener()
-        if open_store is None:
-            return
-        assert exit_code(children.die_in_send, open_store, "k") < 0
-        assert Ledger(store).once("k", lambda: "again").outcome == "unknown"
+        for outcomes in in_rounds(THREADS, once):
+            assert outcomes.count("sent") == 1
+            assert set(outcomes) <= {"sent", "unknown", "duplicate"}
+        assert sorted(sends) == list(range(ROUNDS))
 
     def test_the_two_halves_of_a_send_settle_the_claim_they_made(self) -> None:
         ledger = Ledger(self.new_store())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import SkipTest
 
 from send_once.entry import Entry
 from send_once.errors import InvalidInputError
-from send_once.stores.base import Store
+from send_once.stores.base import AnsweringStore, BatchStore, HistoryStore, Store
 from send_once.testing.entries import entry_of
 from send_once.testing.races import OpenStore
 
@@ -22,10 +23,39 @@ class StoreHooks:
         """A picklable function that opens the same data, or None for a store within one process."""
         return None
 
+    def required_opener(self) -> OpenStore:
+        """What `opener` gives; skips the test, and says so, where it gives nothing."""
+        open_store = self.opener()
+        if open_store is None:
+            raise SkipTest(
+                "define opener(), which returns a picklable function that opens the same data: without it nothing is "
+                "tried with several processes, killed ones or forked ones"
+            )
+        return open_store
+
     def another(self, store: Store) -> Store:
         """Another handle on the same data."""
         open_store = self.opener()
         return store if open_store is None else open_store()
+
+
+def batches(store: Store) -> BatchStore:
+    """The store as one that does batches; skips the test, and says so, where it is none."""
+    if not isinstance(store, BatchStore):
+        raise SkipTest(f"{type(store).__name__} has no claim_many and transition_many, which are optional")
+    return store
+
+
+def answering(store: Store) -> AnsweringStore:
+    if not isinstance(store, AnsweringStore):
+        raise SkipTest(f"{type(store).__name__} has no claim_or_get, which is optional")
+    return store
+
+
+def keeping_history(store: Store) -> HistoryStore:
+    if not isinstance(store, HistoryStore):
+        raise SkipTest(f"{type(store).__name__} has no history, which is optional")
+    return store
 
 
 def stored(store: Store, key: str) -> Entry:

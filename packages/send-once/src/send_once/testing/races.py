@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import queue
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 from send_once.stores.base import Store
 
@@ -14,27 +18,50 @@ OpenStore = Callable[[], Store]
 """A picklable function that opens the same data in another process."""
 
 
-def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """Run `work` in threads that start together; its answers, in order. An error in one is raised."""
+SWITCH_SECONDS: Final = 1e-6
+"""How long a thread runs before another may: as short as it gets, so that what can come between two steps does."""
+ROUNDS: Final = 50
+CHILD_SECONDS_MAX: Final = 60
+LOOK_SECONDS: Final = 0.5
+
+
+def in_rounds(count: int, work: Callable[[int, int], Any], rounds: int = ROUNDS) -> list[list[Any]]:
+    """Run `work(round, n)` in `count` threads that start each round together; the answers of each round
+    in the order of the threads. An error in one is raised."""
     barrier = threading.Barrier(count)
-    answers: list[Any] = [None] * count
+    answers: list[list[Any]] = [[None] * count for _ in range(rounds)]
     errors: list[BaseException] = []
 
     def run(n: int) -> None:
-        barrier.wait()
         try:
-            answers[n] = work(n)
+            for number in range(rounds):
+                barrier.wait()
+                answers[number][n] = work(number, n)
+        except threading.BrokenBarrierError:
+            pass  # another thread's error, which is raised
         except BaseException as error:
             errors.append(error)
+            barrier.abort()
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with _switching_at_once():
+        threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     if errors:
         raise errors[0]
     return answers
+
+
+@contextlib.contextmanager
+def _switching_at_once() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def in_processes(
@@ -45,11 +72,23 @@ def in_processes(
     processes = [context.Process(target=work, args=(open_store, keys, f"p{n}", barrier, answers)) for n in range(count)]
     for process in processes:
         process.start()
-    collected = [answers.get(timeout=60) for _ in processes]
+    collected = [_answer_of_one(processes, answers) for _ in processes]
     for process in processes:
         process.join()
-        assert process.exitcode == 0
-    return collected
+    errors = [error for _, _, error in collected if error]
+    assert not errors, f"in another process: {errors[0]}"
+    return [(name, won) for name, won, _ in collected]
+
+
+def _answer_of_one(processes: Sequence[Any], answers: Any) -> Any:
+    deadline = time.monotonic() + CHILD_SECONDS_MAX
+    while True:
+        try:
+            return answers.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            dead = [process.exitcode for process in processes if process.exitcode]
+            assert not dead, f"a process that was to race ended with {dead[0]}; can what opener() gives be pickled?"
+            assert time.monotonic() < deadline, f"a process did not answer within {CHILD_SECONDS_MAX} s"
 
 
 def exit_code(work: Callable[..., None], open_store: OpenStore, key: str) -> int:
