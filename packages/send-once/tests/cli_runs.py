@@ -16,6 +16,7 @@ from send_once.cli import main
 
 NOW = datetime(2026, 9, 27, 20, 0, 0, tzinfo=UTC)
 AT = "2026-09-27T16:00:00.000Z"
+PROCESS_SECONDS_MAX = 120
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,10 @@ def run(*args: str, env: dict[str, str] | None = None, stdout: io.StringIO | Non
 
 def process(*args: str, env: dict[str, str] | None = None) -> Ran:
     done = subprocess.run(
-        [sys.executable, "-m", "send_once", *args], capture_output=True, env={**os.environ, **(env or {})}
+        [sys.executable, "-m", "send_once", *args],
+        capture_output=True,
+        env={**os.environ, **(env or {})},
+        timeout=PROCESS_SECONDS_MAX,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -35,6 +36,14 @@ from send_once.stores.sqlite import SQLiteStore
             "postgresql://u:p@h:6432/db?sslmode=require",
             "ops.sends",
         ),
+        (
+            "postgresql:///db?host=/run/postgresql&table=mine",
+            "postgres",
+            "postgresql:///db?host=/run/postgresql",
+            "mine",
+        ),
+        ("postgres://", "postgres", "postgresql://", "send_once"),
+        ("postgresql://u:p?q#r@h/db?table=mine", "postgres", "postgresql://u:p?q#r@h/db", "mine"),
     ],
 )
 def test_an_address_leads_to_its_store(address: str, kind: str, target: str, table: str) -> None:
@@ -67,6 +76,10 @@ def test_an_address_that_leads_nowhere_says_why(address: str, message: str) -> N
         "postgresql://h/db?user=ana&password=s%40cret",
         "postgresql://ana:s%40cret@h1:1,h2:2/db",
         "postgresql://ana:s@cret@h/db",
+        "postgresql://ana:s#cret@h/db",
+        "postgresql://ana:s?cret@h/db?table=x",
+        "postgresql://ana:s/cret@h/db",
+        "postgresql:///db?user=ana&pass%77ord=s%40cret",
     ],
 )
 def test_a_password_is_never_shown(address: str) -> None:
@@ -97,6 +110,14 @@ def test_reading_makes_nothing(address: str, tmp_path: Path, monkeypatch: pytest
     with pytest.raises(StoreError, match="No such ledger: "):
         open_store(address, read_only=True)
     assert os.listdir() == []
+
+
+def test_a_server_whose_host_is_a_parameter_is_reached(postgres_url: str) -> None:
+    parts = urlsplit(postgres_url)
+    address = f"postgresql://{parts.path}?host={parts.hostname}&port={parts.port}&user={parts.username}&table=mine"
+    with Ledger(open_store(address)) as ledger:
+        assert ledger.once("k", lambda: "m").outcome == "sent"
+    assert open_store(address, read_only=True).get("k") is not None
 
 
 def test_a_database_that_is_only_read_cannot_be_written(tmp_path: Path) -> None:

@@ -168,8 +168,7 @@ def test_ctrl_c_ends_watching_without_a_traceback(ledger: Path) -> None:
         text=True,
     )
     assert child.stdout is not None
-    while "resolve l.jsonl <key> failed" not in child.stdout.readline():
-        pass
+    assert any("resolve l.jsonl <key> failed" in printed for printed in child.stdout)
     child.send_signal(signal.SIGINT)
     _, stderr = child.communicate(timeout=30)
     assert (child.returncode, stderr) == (130, "")
@@ -214,8 +213,7 @@ for number in itertools.count():
 def test_beside_a_busy_writer_the_counts_of_a_report_agree(ledger: Path) -> None:
     writer = subprocess.Popen([sys.executable, "-c", CLAIM_WITHOUT_END, "l.jsonl"], stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
-    while writer.stdout.readline() != "5\n":
-        pass
+    assert any(printed == "5\n" for printed in writer.stdout)
     try:
         for _ in range(40):
             report = run("audit", "l.jsonl", "--json").json

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from send_once.audit import Look, Reading, age_of, claimed_line, describe_age, entry_lines, process_line
+from send_once.audit import Look, Reading, age_of, claimed_line, entry_lines, process_line
 from send_once.entry import Entry, Json, Status
 from send_once.instants import parse_instant
 from send_once.jsnumbers import js_number
@@ -52,17 +52,6 @@ def chosen(entries: Iterable[Entry], *, status: Status | None, older_than_ms: fl
     return sorted(found, key=lambda entry: entry.claimed_at)
 
 
-def list_text(entries: Sequence[Entry], left_out: int, paint: Paint) -> str:
-    """One line for each entry: status, claim time, attempt, key."""
-    lines = [
-        f"{status_word(entry.status, paint, width=7)}  {harmless(entry.claimed_at)}  "
-        f"{js_number(entry.attempts):>2}  {harmless(entry.key)}"
-        for entry in entries
-    ]
-    more = [f"… and {left_out} more"] if left_out else []
-    return "".join(f"{line}\n" for line in (*lines, *more))
-
-
 def stats(reading: Reading, *, now_ms: float) -> dict[str, Json]:
     """Counts of a ledger, for JSON."""
     entries = reading.entries
@@ -79,25 +68,6 @@ def stats(reading: Reading, *, now_ms: float) -> dict[str, Json]:
         "skippedLines": reading.skipped,
         "damagedLines": reading.damaged,
     }
-
-
-def stats_text(counts: Mapping[str, Json], paint: Paint) -> str:
-    """The same for people."""
-    oldest = counts["oldestPendingAgeMs"]
-    pending = "pending" if oldest is None else f"pending, the oldest claimed {describe_age(oldest)}"
-    rows = [
-        (counts["entries"], f"in {harmless(counts['ledger'])}"),
-        (counts["sent"], paint.green("sent")),
-        (counts["failed"], f"{paint.yellow('failed')}, may be retried"),
-        (counts["pending"], pending if not counts["pending"] else paint.red(pending)),
-        (counts["retried"], "took more than one attempt"),
-        (counts["resolvedByHand"], "were settled by a person or by evidence"),
-        *((number, f"claimed in the last {span}") for span, number in counts["claimedInTheLast"].items()),
-        *((counts[name], words) for name, words in _LINES.items() if counts[name]),
-    ]
-    text = "".join(f"{number:>8}  {words}\n" for number, words in rows)
-    errors = "".join(f"{number:>8}  {harmless(error)}\n" for error, number in counts["errors"].items())
-    return text + (f"\nMost frequent last errors of what is failed or pending:\n{errors}" if errors else "")
 
 
 _LINES = {"skippedLines": "lines were skipped", "damagedLines": "lines are damaged: see send-once doctor"}

@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote
 
 from send_once.errors import InvalidInputError, StoreError
 from send_once.stores.base import Store
@@ -25,6 +26,8 @@ DEFAULT_TABLE: Final = "send_once"
 
 _KINDS: Final[dict[str, Kind]] = {"file": "file", "sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}
 _HIDDEN: Final = "***"
+_CREDENTIALS: Final = re.compile(r"([^:]*://[^:@/?]*):(?:[^/]*|[^?]*)@")
+"""Up to the last @ that may end a password, also one whose / or ? should have been escaped."""
 _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword", "passfile"})
 
 
@@ -125,25 +128,28 @@ def _table_of(query: str, address: str) -> str:
 
 
 def _postgres(address: str) -> Address:
-    parts = urlsplit(address)
-    parameters = [pair.partition("=") for pair in parts.query.split("&") if pair]
+    place, query = _split(address)
+    parameters = [pair.partition("=") for pair in query.split("&") if pair]
     tables = [unquote(value) for name, _, value in parameters if name == "table"]
     # The others as they stand: the driver has its own rules for escapes.
     rest = "&".join("".join(parameter) for parameter in parameters if parameter[0] != "table")
-    target = urlunsplit(parts._replace(scheme="postgresql", query=rest))
+    target = f"postgresql:{place.partition(':')[2]}{rest and '?' + rest}"
     return Address("postgres", target, tables[-1] if tables else DEFAULT_TABLE, _without_password(address))
 
 
 def _without_password(address: str) -> str:
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return f"{address.partition(':')[0]}:…"
-    user, at, host = parts.netloc.rpartition("@")
-    name, colon, _ = user.partition(":")
-    netloc = f"{name}{colon and ':' + _HIDDEN}{at}{host}"
-    query = "&".join(_shown_parameter(pair) for pair in parts.query.split("&")) if parts.query else ""
-    return urlunsplit(parts._replace(netloc=netloc, query=query))
+    place, query = _split(address)
+    shown = "&".join(_shown_parameter(pair) for pair in query.split("&")) if query else ""
+    return _CREDENTIALS.sub(rf"\1:{_HIDDEN}@", place) + (shown and f"?{shown}")
+
+
+def _split(address: str) -> tuple[str, str]:
+    """What stands before the parameters, and the parameters. By hand, because urllib drops an empty host,
+    and takes a `?` or `#` in a password for an end; libpq looks for the @ first."""
+    credentials = _CREDENTIALS.match(address)
+    start = credentials.end() if credentials else 0
+    place, _, query = address[start:].partition("?")
+    return address[:start] + place, query
 
 
 def _shown_parameter(pair: str) -> str:
