@@ -218,7 +218,7 @@ DEVIATIONS = (
     Deviation(
         "options that are unknown or malformed",
         "the words of its runtime, and the usage; exit 2",
-        "our words, and the usage of the command; exit 2",
+        "our words, in one line that names the usage; exit 2",
         "The texts come from Node, not from the reference.",
         {
             "audit l.jsonl --json=true": stderr_is(f"--json takes no value.\n{USAGE}"),
