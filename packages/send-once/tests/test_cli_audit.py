@@ -36,6 +36,7 @@ def test_an_audit_says_where_the_process_behind_each_unknown_is(ledger: Path) ->
     claims = {
         "mine": here(),
         "dead": {**here(), "start": f"{boot}.{namespace}.1"},
+        "restarted": {**here(), "start": f"00000000.{namespace}.1"},
         "far": mark(),
         "boxed": {**here(), "start": f"{boot}.{int(namespace) + 1}.1"},
         "unclear": mark(start=""),
@@ -46,6 +47,7 @@ def test_an_audit_says_where_the_process_behind_each_unknown_is(ledger: Path) ->
     assert said == {
         "mine": "still running here",
         "dead": "gone",
+        "restarted": "gone with a restart, or elsewhere",
         "far": "on another host",
         "boxed": "in another container",
         "unclear": "not known from here",

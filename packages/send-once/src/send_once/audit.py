@@ -28,6 +28,7 @@ _NOTE: Final = "  "
 PROCESS_WORDS: Final[Mapping[Liveness, str]] = {
     "running here": "still running here",
     "process gone": "gone",
+    "another boot": "gone with a restart, or elsewhere",
     "another host": "on another host",
     "another container": "in another container",
     "not known": "not known from here",

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from send_once.entry import ClaimMark
 
-Liveness = Literal["running here", "process gone", "another host", "another container", "not known"]
+Liveness = Literal["running here", "process gone", "another boot", "another host", "another container", "not known"]
 
 _START_PARTS: Final = 3
 _START_TIME: Final = 19  # field 22 of proc(5)'s stat, counted from the one after the command name
@@ -47,8 +47,8 @@ def liveness(mark: ClaimMark | None) -> Liveness:
     if len(here) != _START_PARTS or len(there) != _START_PARTS:
         return "running here" if mark.start == this_owner().start else "not known"
     if here[0] != there[0]:
-        # Same name, other boot: this machine restarted, or another one that has the same name.
-        return "process gone"
+        # This machine restarted and the process is gone, or another one bears its name and runs it still.
+        return "another boot"
     if here[1] != there[1]:
         return "another container"
     return "running here" if _start_ticks(mark.pid) == there[2] else "process gone"

@@ -64,6 +64,14 @@ PROCESSES: Final = (
         "Nobody will settle it. Ask the provider, then resolve it.",
     ),
     Code(
+        "another boot",
+        "process",
+        "The send was claimed on a machine of this name, before this machine last started.",
+        "The machine restarted, and the process is gone; or another machine or container bears the same name.",
+        "Where names are used again (containers, cloned machines), look whether the other one still runs. Then ask the "
+        "provider, and resolve it.",
+    ),
+    Code(
         "another host",
         "process",
         "The send was claimed on another machine, whose processes cannot be seen from here.",
