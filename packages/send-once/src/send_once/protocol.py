@@ -154,7 +154,7 @@ def after_claim(request: Request, entry: Entry, *, applied: bool | Entry) -> Scr
     for _ in range(ROUNDS_MAX):
         if applied is True:
             return Claimed(request.key, entry)
-        current = applied if isinstance(applied, Entry) else (yield Get(request.key))
+        current = _of(request.key, applied) if isinstance(applied, Entry) else (yield from get(request.key))
         if current is None:
             raise StoreInconsistentError(
                 f"The store refused to claim {request.key} but has no entry for it. Check the store's claim()."
@@ -209,7 +209,7 @@ def settle_error(attempt: Entry, error: Exception, classify: Classify) -> Script
 def resolve(key: str, status: Status, *, by: str | None, note: str | None, provider_id: str | None) -> Script[Entry]:
     """Settle by hand or by evidence. `sent` never goes back; the same status again changes nothing."""
     for _ in range(ROUNDS_MAX):
-        current = yield Get(key)
+        current = yield from get(key)
         if current is None:
             raise NotFoundError(f"No entry for {key}.")
         entry = yield from resolve_entry(current, status, by=by, note=note, provider_id=provider_id)
@@ -235,7 +235,17 @@ def resolve_entry(
 
 def get(key: str) -> Script[Entry | None]:
     current: Entry | None = yield Get(key)
-    return current
+    return None if current is None else _of(key, current)
+
+
+def _of(key: str, found: Entry) -> Entry:
+    if found.key != key:
+        raise StoreInconsistentError(
+            f"Asked for the entry of {key!r}, the store gave that of {found.key!r}: it takes two keys for one, and one "
+            "of the sends would never happen. Give its key column a collation that tells all texts apart, or use "
+            "keys from send_key()."
+        )
+    return found
 
 
 def lost(current: Entry) -> Duplicate | Unknown:
@@ -325,7 +335,7 @@ def _replace_own(attempt: Entry, ended: Callable[[Entry], Entry]) -> Script[Entr
         entry = ended(attempt)
         if (yield Transition(current, entry)):
             return entry
-        stored: Entry | None = yield Get(attempt.key)
+        stored = yield from get(attempt.key)
         if stored is None:
             # Someone deleted it. Absent would mean "never tried": put the truth back, if still absent.
             if (yield Claim(entry)) is True:
@@ -340,7 +350,7 @@ def _replace_own(attempt: Entry, ended: Callable[[Entry], Entry]) -> Script[Entr
 def _record_late_success(attempt: Entry, entry: Entry, provider_id: str | None, now_ms: float) -> Script[Entry]:
     """The stored entry is no longer the one we claimed. What went out is recorded all the same."""
     for _ in range(ROUNDS_MAX):
-        current: Entry | None = yield Get(attempt.key)
+        current = yield from get(attempt.key)
         if current is None:
             # Deleted: absent would mean "may be sent".
             if (yield Claim(entry)) is True:

@@ -104,10 +104,18 @@ def test_other_settings_do_no_harm(postgres_url: str, setting: str) -> None:
     assert store.claim_or_get(entry_of("k", claim_id="c2")) == entry_of("k")
 
 
+ONE_UNLOGGED_PARTITION = (
+    " PARTITION BY HASH (key); CREATE UNLOGGED TABLE half PARTITION OF {table} FOR VALUES WITH (MODULUS 1, REMAINDER 0)"
+)
+VIEW = SCHEMA.replace("{table}", "behind") + "; CREATE VIEW {table} AS SELECT * FROM behind"
+
+
 @pytest.mark.parametrize(
     ("table", "problem", "error"),
     [
         (SCHEMA.replace("CREATE TABLE", "CREATE UNLOGGED TABLE"), "UNLOGGED", UnsafeStoreError),
+        (SCHEMA + ONE_UNLOGGED_PARTITION, "UNLOGGED", UnsafeStoreError),
+        (VIEW, "is a view", UnsafeStoreError),
         (SCHEMA.replace("entry TEXT", "entry JSONB"), "Make it TEXT", UnsafeStoreError),
         (SCHEMA.replace("key TEXT", "key CHAR(80)"), "must be of type TEXT", UnsafeStoreError),
         (SCHEMA.replace(" PRIMARY KEY", ""), "could be claimed twice", UnsafeStoreError),
@@ -130,6 +138,10 @@ def test_a_missing_table_is_made_unless_that_is_not_wanted(postgres_url: str, ad
     admin.execute("DROP TABLE send_once")
     with pytest.raises(NotALedgerError, match="Nothing was written"):
         store.claim(entry_of("k"))
+    end_other_sessions(admin)
+    with pytest.raises(UnsafeStoreError, match="dropped while it was in use"):
+        store.claim(entry_of("k"))
+    assert not admin.execute("SELECT to_regclass('send_once')").fetchone()[0]  # type: ignore[index]  # one row
     store.create_table()
     assert store.claim(entry_of("k"))
 

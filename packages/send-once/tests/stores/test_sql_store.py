@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sqlite3
@@ -20,6 +21,7 @@ from send_once.errors import (
     InvalidInputError,
     NotALedgerError,
     StoreError,
+    StoreInconsistentError,
     UnsafeStoreError,
 )
 from send_once.stores.sql import SQLStore
@@ -237,6 +239,18 @@ def test_a_cursor_that_does_not_know_its_count_is_refused(database: sqlite3.Conn
 
     with pytest.raises(BadQueryResultError, match="does not know how many"):
         SQLStore(lambda _sql, _parameters: Unknown()).claim(entry_of("k"))
+
+
+def test_two_keys_that_a_collation_takes_for_one_are_told_apart(tmp_path: Path) -> None:
+    """Else the second would be a duplicate of the first, and never sent."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as connection:
+        connection.execute(SCHEMA.format(table="send_once").replace("key TEXT", "key TEXT COLLATE NOCASE"))
+        connection.execute("PRAGMA synchronous = FULL")
+        ledger = Ledger(SQLStore.for_connection(connection))
+        assert ledger.once("welcome:ana", lambda: "m").outcome == "sent"
+        for ask in (lambda: ledger.once("welcome:Ana", lambda: "m"), lambda: ledger.get("welcome:Ana")):
+            with pytest.raises(StoreInconsistentError, match="takes two keys for one"):
+                ask()
 
 
 def test_a_row_that_holds_no_entry_is_an_error_not_an_absent_key(database: sqlite3.Connection) -> None:

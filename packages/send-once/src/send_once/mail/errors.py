@@ -73,7 +73,8 @@ class SMTPUncertainError(SMTPFailure, UncertainSendError):
             self.reply_text = reply_text
 
     def name_message(self, message_id: str | None) -> None:
-        """Let the text, which the ledger keeps, say what an operator has to look for."""
+        """Let the text, which the ledger keeps, say what an operator has to look for. It comes first,
+        because the ledger cuts a text that is long, as one with a server's odd reply may be."""
         self.message_id = message_id
         if message_id:
-            self.args = (f"{self} Its Message-ID is {message_id}.",)
+            self.args = (f"Message-ID {message_id}: {self}",)

@@ -182,16 +182,17 @@ class AsyncGivenConnection:
 async def verify(connection: Any, table: Table, *, create: bool) -> bool:
     """As in `postgrespools`."""
     psycopg = driver()
-    look = table.look()
+    look, was_known = table.look(), table.is_known  # before the look: another connection may make it meanwhile
     try:
         (row,) = await execute(connection, look)
-        postgresql.require_safe(row, table.name, create=create)
+        postgresql.require_safe(row, table.name, create=create, was_known=was_known)
         if postgresql.is_missing(row):
             await _create(connection, table)
             (row,) = await execute(connection, look)
             postgresql.require_safe(row, table.name, create=False)
     except psycopg.Error as error:
         raise postgresql.failure(error, error.sqlstate, lost=bool(connection.closed), table=table.name) from error
+    table.is_known = True
     return postgresql.may_prepare(row, connection)
 
 

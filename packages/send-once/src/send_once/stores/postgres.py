@@ -102,6 +102,7 @@ class PostgresStore:
 
     def create_table(self) -> None:
         """Make the table where it is missing. The text of the statement is `schema()`."""
+        self._table.is_known = False
         self._run(self._table.create())
 
     def schema(self) -> str:
@@ -213,6 +214,7 @@ class AsyncPostgresStore:
 
     async def create_table(self) -> None:
         """See :meth:`PostgresStore.create_table`."""
+        self._table.is_known = False
         await self._run(self._table.create())
 
     def schema(self) -> str:

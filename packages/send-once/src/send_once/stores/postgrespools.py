@@ -280,16 +280,17 @@ def verify(connection: Any, table: Table, *, create: bool) -> bool:
     """Look at the server, session and table; make the table where it is missing and `create` allows.
     Answers whether statements may be prepared in this session."""
     psycopg = driver()
-    look = table.look()
+    look, was_known = table.look(), table.is_known  # before the look: another connection may make it meanwhile
     try:
         (row,) = execute(connection, look)
-        postgresql.require_safe(row, table.name, create=create)
+        postgresql.require_safe(row, table.name, create=create, was_known=was_known)
         if postgresql.is_missing(row):
             _create(connection, table)
             (row,) = execute(connection, look)
             postgresql.require_safe(row, table.name, create=False)
     except psycopg.Error as error:
         raise postgresql.failure(error, error.sqlstate, lost=bool(connection.closed), table=table.name) from error
+    table.is_known = True
     return postgresql.may_prepare(row, connection)
 
 

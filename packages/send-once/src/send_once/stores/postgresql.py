@@ -33,6 +33,7 @@ IDLE: Final = 0
 
 _ABSENT: Final = object()
 _COLUMNS: Final = ("key", "status", "entry", "claimed_at", "updated_at")
+_OTHER_KINDS: Final = {"v": "view", "m": "materialised view", "f": "foreign table"}
 _TEXT_TYPES: Final = ("text", "character varying")
 _COLLIDED: Final = ("40001", "40P01")
 _MADE_BY_ANOTHER: Final = ("23505", "42P07", "42710")
@@ -57,12 +58,16 @@ TRANSITION_MANY: Final = (
 GET_MANY: Final = "SELECT key, entry FROM {table} WHERE key = ANY(:key::text[])"
 # By octets, as everywhere else, not by the rules of some language; ctid: as they came, as far as it can be known.
 BY_CLAIM: Final = ' COLLATE "C", ctid'
-LOOK: Final = """SELECT current_setting('transaction_read_only') AS read_only, pg_is_in_recovery() AS in_recovery,
+LOOK: Final = """WITH RECURSIVE tree (oid) AS (SELECT to_regclass(%s)::oid
+  UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = tree.oid)
+SELECT current_setting('transaction_read_only') AS read_only, pg_is_in_recovery() AS in_recovery,
   current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
-  (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)) AS persistence,
+  (SELECT max(relpersistence::text) FROM pg_class JOIN tree USING (oid)) AS persistence,
   (SELECT json_object_agg(attname, format_type(atttypid, NULL)) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped) AS columns,
-  pg_backend_pid() AS backend_pid"""
+  pg_backend_pid() AS backend_pid,
+  (SELECT string_agg(DISTINCT relkind::text, '') FROM pg_class JOIN tree USING (oid)) AS kinds"""
+"""Of a partitioned table every partition is looked at; in `persistence` the least durable one decides."""
 
 
 class ConnectionLostError(StoreError):
@@ -89,6 +94,8 @@ class Table:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.is_known = False
+        """Whether it has been seen. It is not made a second time: an empty one would let everything go again."""
         self._insert = self._sql(statements.INSERT + statements.RETURNING)
         self._insert_or_look = self._sql(CLAIM_OR_GET)
         self._insert_many = self._sql(CLAIM_MANY)
@@ -185,9 +192,10 @@ def may_prepare(row: Sequence[Any], connection: Any) -> bool:
     return bool(row[6] == connection.info.backend_pid and connection.prepare_threshold is not None)
 
 
-def require_safe(row: Sequence[Any], table: str, *, create: bool) -> None:
-    """Refuse a server, session or table on which a claim would be refused, lost or misread."""
-    read_only, in_recovery, synchronous_commit, fsync, persistence, columns, _ = row
+def require_safe(row: Sequence[Any], table: str, *, create: bool, was_known: bool = False) -> None:
+    """Refuse a server, session or table on which a claim would be refused, lost or misread. `was_known`:
+    the table has been seen before, and is not to be made anew."""
+    read_only, in_recovery, synchronous_commit, fsync, persistence, columns, _, kinds = row
     if in_recovery:
         raise UnsafeStoreError(
             "This Postgres server is a replica (in recovery): it cannot take a claim, and what it shows may be old. "
@@ -205,11 +213,25 @@ def require_safe(row: Sequence[Any], table: str, *, create: bool) -> None:
         )
     if fsync == "off":
         raise UnsafeStoreError("This Postgres server runs with fsync = off: a power cut can undo claims. Turn it on.")
+    if persistence is None and was_known:
+        raise UnsafeStoreError(
+            f"The table {table} was dropped while it was in use. A new, empty one would allow every message to be sent "
+            "again: bring it back, or restart this program if that is what you want."
+        )
     if persistence is None and not create:
         raise NotALedgerError(f"There is no table {table}. Make it with create_table(), or use another table=.")
     if persistence in ("u", "t"):
         kind = "UNLOGGED" if persistence == "u" else "TEMPORARY"
-        raise UnsafeStoreError(f"{table} is a {kind} table: a crash empties it, and every message could be sent again.")
+        raise UnsafeStoreError(
+            f"{table} is a {kind} table, or has a partition that is one: a crash empties it, and every message could "
+            "be sent again."
+        )
+    for kind in kinds or "":
+        if kind in _OTHER_KINDS:
+            raise UnsafeStoreError(
+                f"{table} is a {_OTHER_KINDS[kind]}: what keeps the entries behind it cannot be judged from here. "
+                "Name the table itself with table=."
+            )
     if columns is not None:
         _require_columns(columns, table)
 
