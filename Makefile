@@ -45,10 +45,10 @@ pins:  ## renew constraints.txt from dev-requirements.in
 clean:  ## remove everything a command can make again
 	rm -rf $(VENV) build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): constraints.txt packages/send-once/pyproject.toml
+$(READY): constraints.txt packages/send-once/pyproject.toml packages/cadensend/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e packages/send-once
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e packages/send-once -e packages/cadensend
 	@touch $(READY)

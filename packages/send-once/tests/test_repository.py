@@ -119,4 +119,5 @@ def test_the_command_for_a_fresh_machine_is_a_program_that_runs_the_tests() -> N
 
 
 def test_the_licence_in_the_package_is_that_of_the_repository() -> None:
-    assert (ROOT / "LICENSE").read_bytes() == (ROOT / "packages/send-once/LICENSE").read_bytes()
+    for package in ("send-once", "cadensend"):
+        assert (ROOT / "LICENSE").read_bytes() == (ROOT / f"packages/{package}/LICENSE").read_bytes()
