@@ -6,10 +6,8 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import multiprocessing
-import os
 import signal
 import subprocess
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pooled import send_and_answer_what_cannot_be_handed_back, send_then_die
 from send_once import Ledger, MemoryStore, certainty_of
 
 
@@ -34,12 +33,6 @@ def named(module: str, name: str, **members: object) -> Exception:
     return error
 
 
-def send_then_die(outbox: str) -> None:
-    with open(outbox, "a") as file:
-        file.write("sent\n")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_send_in_a_pool_whose_worker_is_killed_is_not_repeated(tmp_path: Path) -> None:
     outbox, ledger = tmp_path / "outbox", Ledger(MemoryStore())
     spawn = multiprocessing.get_context("spawn")
@@ -50,12 +43,6 @@ def test_a_send_in_a_pool_whose_worker_is_killed_is_not_repeated(tmp_path: Path)
 
     assert [ledger.once("key", send).outcome for _ in range(2)] == ["unknown", "unknown"]
     assert outbox.read_text() == "sent\n"
-
-
-def send_and_answer_what_cannot_be_handed_back(outbox: str) -> object:
-    with open(outbox, "a") as file:
-        file.write("sent\n")
-    return threading.Lock()
 
 
 def test_a_send_in_a_pool_whose_answer_is_lost_on_the_way_back_is_not_repeated(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import os
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -26,6 +28,18 @@ from send_once.stores.sqlite import SQLiteStore
 from send_once.stores.sqliteplace import network_file_system
 from send_once.stores.statements import SCHEMA
 from send_once.testing import entry_of, settled
+
+ONCE_FOR_EACH_LINE = """
+import sys
+from send_once import Ledger, SQLiteStore
+from send_once.errors import StoreError
+ledger = Ledger(SQLiteStore(sys.argv[1]))
+for key in map(str.strip, sys.stdin):
+    try:
+        print(ledger.once(key, lambda: "id").outcome, flush=True)
+    except StoreError as error:
+        print(type(error).__name__, flush=True)
+"""
 
 
 @pytest.fixture
@@ -213,7 +227,7 @@ def test_a_database_replaced_while_the_store_was_closed_is_refused_too(path: Pat
         store.claim(entry_of("old"))
 
 
-@pytest.mark.parametrize("gone", [("-wal",), ("-wal", "-shm")])
+@pytest.mark.parametrize("gone", [("-wal",), ("-wal", "-shm"), ("-shm",)])
 def test_a_log_that_was_removed_while_in_use_stops_the_store(path: Path, tmp_path: Path, gone: tuple[str, ...]) -> None:
     """What only the log holds is seen by no other process, which would send it again."""
     store = SQLiteStore(path)
@@ -221,10 +235,43 @@ def test_a_log_that_was_removed_while_in_use_stops_the_store(path: Path, tmp_pat
     for suffix in gone:
         (tmp_path / f"ledger.db{suffix}").unlink()
     for call in (lambda: store.claim(entry_of("l")), lambda: store.get("k"), store.list):
-        with pytest.raises(UnsafeStoreError, match=r"ledger.db-wal was removed"):
+        with pytest.raises(UnsafeStoreError, match=rf"ledger.db{gone[0]} was removed"):
             call()
     store.close()
-    assert SQLiteStore(path).get("k") is not None  # closing in order put it into the database
+    if gone == ("-shm",):
+        with pytest.raises(UnsafeStoreError, match=r"ledger.db-shm was removed"):
+            SQLiteStore(path).get("k")  # in this process it would still use what others do not
+    else:
+        assert SQLiteStore(path).get("k") is not None  # closing in order put it into the database
+
+
+@pytest.mark.parametrize("first_looks", [True, False])
+def test_a_log_whose_index_was_removed_lets_no_two_programs_send_for_one_key(
+    path: Path, tmp_path: Path, first_looks: bool
+) -> None:
+    """The locks lie in it: a second program makes another, and both would take the write lock at once. And who
+    closes last deletes the log, with what the other wrote."""
+    first = subprocess.Popen(
+        [sys.executable, "-c", ONCE_FOR_EACH_LINE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert told(first, "opened") == "sent"
+    (tmp_path / "ledger.db-shm").unlink()
+    second = [sys.executable, "-c", ONCE_FOR_EACH_LINE, str(path)]
+    assert subprocess.run(second, input="k\n", capture_output=True, text=True, timeout=60).stdout == "sent\n"
+    if first_looks:
+        assert told(first, "k") == "UnsafeStoreError"
+        assert told(first, "k") == "UnsafeStoreError"
+    first.communicate(timeout=60)
+    after = subprocess.run(second, input="k\nopened\n", capture_output=True, text=True, timeout=60).stdout
+    assert after == "duplicate\nduplicate\n"
+
+
+def told(process: subprocess.Popen[str], key: str) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{key}\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
 
 
 def test_the_log_of_another_that_closes_is_no_removed_one(path: Path) -> None:

@@ -17,8 +17,8 @@ from send_once.entry import Entry, Status
 from send_once.errors import InvalidInputError, LockTimeoutError, StoreError
 from send_once.stores import statements
 from send_once.stores.base import Pair, require_encodable_key
+from send_once.stores.sqliteconnection import Connection
 from send_once.stores.sqlitefile import (
-    Connection,
     DatabaseFile,
     Synchronous,
     explained,

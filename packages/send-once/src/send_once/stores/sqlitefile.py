@@ -22,6 +22,7 @@ from send_once.errors import NotALedgerError, StoreError, UnsafeStoreError
 from send_once.stores import statements
 from send_once.stores.fairqueue import FairQueue
 from send_once.stores.files import NOWHERE, sync_directory
+from send_once.stores.sqliteconnection import Connection, identity_of, require_shared_files
 from send_once.stores.sqliteplace import read_text, require_place
 from send_once.stores.turns import TurnQueue
 
@@ -31,19 +32,6 @@ FORK_WAIT_SECONDS: Final = 5.0
 """How long a fork waits for other threads to finish their statement."""
 
 _SYNCHRONOUS: Final[dict[Synchronous, int]] = {"FULL": 2, "EXTRA": 3}
-
-
-class Connection(sqlite3.Connection):
-    """A connection that knows which database it leads to, and which write-ahead log."""
-
-    identity: tuple[int, int] = NOWHERE
-    log_path = ""
-    log_identity: tuple[int, int] = NOWHERE
-    pid = -1
-
-    def __del__(self) -> None:
-        if self.pid == os.getpid():
-            self.close()
 
 
 class DatabaseFile:
@@ -73,14 +61,14 @@ class DatabaseFile:
         """The connection for writing. Only while having the turn in the queue."""
         writer = self._writer
         # One that is in a transaction was left by a call that was broken off: what is done on it would not last.
-        if writer is None or writer.in_transaction or writer.identity != _identity(self.path):
+        if writer is None or writer.in_transaction or writer.identity != identity_of(self.path):
             self.drop_writer()
             try:
                 self._gate.acquire(threading.TIMEOUT_MAX)
                 writer = self._writer = self._open()
             finally:
                 self._gate.release()
-        _require_log(writer)
+        writer.require_files()
         return writer
 
     def drop_writer(self) -> None:
@@ -94,7 +82,7 @@ class DatabaseFile:
         try:
             self._gate.acquire(threading.TIMEOUT_MAX)
             connection = self._free.pop() if self._free else None
-            if connection is None or connection.identity != _identity(self.path):
+            if connection is None or connection.identity != identity_of(self.path):
                 if connection is not None:
                     connection.close()
                 connection = self._open()
@@ -102,7 +90,7 @@ class DatabaseFile:
         finally:
             self._gate.release()
         try:
-            _require_log(connection)
+            connection.require_files()
         except BaseException:
             self.give_back(connection)
             raise
@@ -138,6 +126,7 @@ class DatabaseFile:
         if not (os.path.exists(self.path) or (self._create and self._known == NOWHERE)):
             raise StoreError(self._missing())
         require_place(self.path)
+        require_shared_files(self.path)
         connection = sqlite3.connect(
             self.path,
             timeout=0,  # who waits, and how long, is the store's affair
@@ -156,10 +145,7 @@ class DatabaseFile:
     def _verify(self, connection: Connection) -> None:
         _set_up(connection, self.path, self._synchronous)
         _require_ledger(connection, self.path, self._table, create=self._create)
-        connection.identity = _identity(self.path)
-        # Reading the table has opened the log. It stays as long as any connection to the database is open.
-        connection.log_path = os.path.realpath(self.path) + "-wal"
-        connection.log_identity = _identity(connection.log_path)
+        connection.know_files(self.path)
         if connection.identity != self._known:
             self._refuse_another()
             # SQLite syncs the directory for its log; whoever created the database may have died before.
@@ -262,25 +248,6 @@ def explained(error: sqlite3.Error, path: str) -> StoreError:
 def is_busy(error: BaseException) -> bool:
     """Whether someone else held the database's lock: then nothing was written."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def _identity(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return NOWHERE
-    return found.st_dev, found.st_ino
-
-
-def _require_log(connection: Connection) -> None:
-    """SQLite goes on with a log whose name was taken away; other processes begin a new one and see
-    nothing of what the first holds."""
-    if _identity(connection.log_path) != connection.log_identity:
-        raise UnsafeStoreError(
-            f"{connection.log_path} was removed or replaced while it was in use. It holds what was written last, so "
-            "other programs may send again what this one has sent. End every program that uses the database, in "
-            "order, so that what it still holds is kept; then compare the ledger with the provider before you go on."
-        )
 
 
 def _set_up(connection: Connection, path: str, synchronous: Synchronous) -> None:
