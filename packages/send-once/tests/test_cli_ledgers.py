@@ -88,6 +88,12 @@ def test_list_shows_only_what_is_old_enough(ledger: Path) -> None:
     assert [row["key"] for row in run("list", "l.jsonl", "--older-than", "1h", "--json").json] == ["old"]
 
 
+def test_errors_that_differ_in_their_message_only_are_counted_together(ledger: Path) -> None:
+    texts = [f"Message-ID <{number}@mail.example>: Timeout with mail.example:25." for number in range(3)]
+    ledger.write_text("".join(line(f"k{n}", "pending", error=text, uncertain=True) for n, text in enumerate(texts)))
+    assert run("stats", "l.jsonl", "--json").json["errors"] == {"Timeout with mail.example:25.": 3}
+
+
 def test_stats_count(address: str) -> None:
     counts = run("stats", address, "--json").json
     assert {name: counts[name] for name in ("entries", "sent", "failed", "pending", "retried", "resolvedByHand")} == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
@@ -169,7 +170,7 @@ class AsyncLedger:
             return tuple(await kept(require_key(key)))
         return earlier_states(await self.get(key))
 
-    async def pending(self, older_than: str | float = 0) -> list[Entry]:
+    async def pending(self, older_than: str | float | timedelta = 0) -> list[Entry]:
         """See :meth:`Ledger.pending`."""
         now_ms = self._settings.now_ms()
         unresolved((), older_than, now_ms)
@@ -180,7 +181,7 @@ class AsyncLedger:
         return await self._store.list(checked_status(status))
 
     async def reconcile(
-        self, lookup: Callable[[Entry], Awaitable[Evidence] | Evidence], *, older_than: str | float
+        self, lookup: Callable[[Entry], Awaitable[Evidence] | Evidence], *, older_than: str | float | timedelta
     ) -> Reconciled:
         """See :meth:`Ledger.reconcile`."""
         sent: list[Entry] = []

@@ -11,7 +11,7 @@ SendOnceError                      .code: stable, lower-case, the same in except
     ├── LockTimeoutError           lock_timeout
     ├── StoreInconsistentError     store_inconsistent
     ├── BadQueryResultError        bad_query_result
-    ├── UnsafeStoreError           unsafe_store         settings under which a claim might not survive
+    ├── UnsafeStoreError           unsafe_store         a claim might not survive, or not be seen
     ├── LedgerDamagedError         ledger_damaged       a damaged line nobody has accepted yet
     ├── EntryTooLargeError         entry_too_large
     └── NotALedgerError            not_a_ledger
@@ -107,7 +107,8 @@ class BadQueryResultError(StoreError):
 
 
 class UnsafeStoreError(StoreError):
-    """The database or connection is set up so that a claim might not survive. Refused at open."""
+    """The database, connection or file is in a state in which a claim might not survive, or might not be
+    seen by others. Refused when it is opened, or when that becomes known."""
 
     code = "unsafe_store"
 

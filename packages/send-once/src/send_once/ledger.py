@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
@@ -90,7 +91,9 @@ class Ledger:
         3. Pending: Unknown, and never sent again by itself.
         4. Failed: claimed anew by one winner, and sent.
         5. `send` returns: Sent, and recorded.
-        6. `send` raises: Failed when the message is known not to have been accepted, else Unknown.
+        6. `send` raises: Unknown where the table of certainty says that the message may have been accepted,
+           Failed where it says that it was not; what the table does not know is `unclassified`, Failed by
+           default.
 
         `send` takes nothing, or one SendContext. `meta` is JSON for those who read the ledger.
         With `payload` (JSON) a later call for the key with another payload raises KeyReusedError.
@@ -192,8 +195,8 @@ class Ledger:
             return tuple(self._store.history(require_key(key)))
         return earlier_states(self.get(key))
 
-    def pending(self, older_than: str | float = 0) -> list[Entry]:
-        """Claimed and never settled, oldest first. `older_than` is "10m" or milliseconds. An entry
+    def pending(self, older_than: str | float | timedelta = 0) -> list[Entry]:
+        """Claimed and never settled, oldest first. `older_than` is "10m", milliseconds or a timedelta. An entry
         whose time is unreadable is never hidden, nor one whose time lies that far ahead."""
         now_ms = self._settings.now_ms()
         unresolved((), older_than, now_ms)
@@ -203,7 +206,7 @@ class Ledger:
         """Entries of one status, or all, by claim time."""
         return self._store.list(checked_status(status))
 
-    def reconcile(self, lookup: Callable[[Entry], Evidence], *, older_than: str | float) -> Reconciled:
+    def reconcile(self, lookup: Callable[[Entry], Evidence], *, older_than: str | float | timedelta) -> Reconciled:
         """Ask the provider about every pending entry of that age and settle what the answer proves.
 
         `lookup` returns Found (sent), Absent (failed, so that it may be sent again) or CannotTell.

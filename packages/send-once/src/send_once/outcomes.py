@@ -73,7 +73,8 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """This attempt is known not to have gone out. The next call for the key may send, unless `entry`,
+    """This attempt did not go out: the table of certainty says so, or does not know the error and
+    `unclassified` is "failed". The next call for the key may send, unless `entry`,
     what the ledger says now, tells of someone who recorded otherwise meanwhile."""
 
     key: str

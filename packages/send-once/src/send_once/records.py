@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,6 +17,8 @@ _DETAIL = "      "
 _HOUR_MS = 3_600_000
 _SPANS = {"hour": _HOUR_MS, "day": 24 * _HOUR_MS, "week": 168 * _HOUR_MS}
 _ERRORS_SHOWN = 5
+_OF_ONE_MESSAGE = re.compile(r"^Message-ID <[^>]*>: ")
+"""How the error of an unknown mail begins; without it, errors of one kind are counted together."""
 
 
 def entry_text(entry: Entry, *, now_ms: float, paint: Paint, look: Look) -> str:
@@ -88,7 +91,8 @@ def _claimed_lately(entries: Iterable[Entry], now_ms: float) -> dict[str, Json]:
 
 
 def _common_errors(entries: Iterable[Entry]) -> dict[str, Json]:
-    errors = Counter(entry.error for entry in entries if entry.error and entry.status is not Status.SENT)
+    texts = (entry.error for entry in entries if entry.error and entry.status is not Status.SENT)
+    errors = Counter(_OF_ONE_MESSAGE.sub("", text) for text in texts)
     return {str(error): number for error, number in errors.most_common(_ERRORS_SHOWN)}
 
 

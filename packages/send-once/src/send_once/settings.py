@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from send_once import protocol
@@ -131,7 +132,7 @@ def age_ms(entry: Entry, now_ms: float) -> float:
     return float("inf") if claimed_at_ms is None else abs(now_ms - claimed_at_ms)
 
 
-def unresolved(entries: Iterable[Entry], older_than: str | float, now_ms: float) -> list[Entry]:
+def unresolved(entries: Iterable[Entry], older_than: str | float | timedelta, now_ms: float) -> list[Entry]:
     """Pending entries of at least that age, oldest first, unreadable times before all others."""
     limit_ms = parse_duration(older_than)
     old = [entry for entry in entries if entry.status is Status.PENDING and age_ms(entry, now_ms) >= limit_ms]
