@@ -84,7 +84,8 @@ def test_every_status_outcome_and_word_about_a_process_is_explained() -> None:
 
 
 def test_every_exception_is_explained_by_its_name() -> None:
-    importlib.import_module("send_once.mail")
+    for module in ("send_once.mail", "send_once.stores.postgresql"):
+        importlib.import_module(module)
     kinds = [*exceptions(SendOnceError), *exceptions(SendError), SMTPFailure]
     assert len(kinds) > 20
     assert [kind.__name__ for kind in kinds if explained(kind.__name__) is None] == []

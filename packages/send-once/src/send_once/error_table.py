@@ -202,6 +202,7 @@ def _kinds(kind: type[errors.SendOnceError]) -> Iterator[type[errors.SendOnceErr
 
 NAMES: Final = {
     **{kind.__name__: kind.code for kind in _kinds(errors.SendOnceError)},
+    "ConnectionLostError": "store_error",
     "SMTPRejectedError": "RejectedSendError",
     "SMTPRetryLaterError": "RetryLaterError",
     "SMTPUncertainError": "UncertainSendError",
