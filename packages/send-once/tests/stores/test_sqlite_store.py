@@ -24,6 +24,8 @@ from send_once.errors import (
     StoreError,
     UnsafeStoreError,
 )
+from send_once.stores.files import NOWHERE
+from send_once.stores.identities import identity_in_passing, identity_of
 from send_once.stores.sqlite import SQLiteStore
 from send_once.stores.sqliteplace import network_file_system
 from send_once.stores.statements import SCHEMA
@@ -402,3 +404,21 @@ def test_a_table_of_another_name_is_another_ledger(store: SQLiteStore, path: Pat
     assert store.claim(entry_of("k"))
     assert other.claim(entry_of("k"))
     other.close()
+
+
+@pytest.mark.parametrize("look", [identity_of, identity_in_passing])
+@pytest.mark.parametrize("has_statx", [True, False])
+def test_files_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[str], object], has_statx: bool
+) -> None:
+    if not has_statx:
+        monkeypatch.setattr("send_once.stores.identities._statx", None)
+    file, other, link = tmp_path / "file", tmp_path / "other", tmp_path / "link"
+    file.touch()
+    other.touch()
+    link.symlink_to(file)
+    for missing in (tmp_path / "no", file / "below"):
+        assert look(str(missing)) == NOWHERE
+    assert look(str(file)) == look(str(link)) != look(str(other))
+    other.replace(file)
+    assert look(str(link)) == look(str(file))

@@ -15,9 +15,8 @@ import weakref
 from typing import Final
 
 from send_once.errors import UnsafeStoreError
-from send_once.stores.files import NOWHERE
-
-Identity = tuple[int, int]
+from send_once.stores.files import NOWHERE, Identity
+from send_once.stores.identities import identity_in_passing, identity_of
 
 
 class Connection(sqlite3.Connection):
@@ -34,14 +33,16 @@ class Connection(sqlite3.Connection):
         connection to the database is open."""
         real = os.path.realpath(path)
         self.identity = identity_of(path)
-        self._log, self._index = ((real + suffix, identity_of(real + suffix)) for suffix in ("-wal", "-shm"))
+        self._log = (real + "-wal", identity_in_passing(real + "-wal"))
+        self._index = (real + "-shm", identity_in_passing(real + "-shm"))
         _open.add(self)
 
     def require_files(self) -> None:
         """Refuse to go on where one of them was removed or replaced."""
-        for path, identity in (self._log, self._index):
-            if identity_of(path) != identity:
-                raise _taken_away(path)
+        if identity_in_passing(self._log[0]) != self._log[1]:
+            raise _taken_away(self._log[0])
+        if identity_in_passing(self._index[0]) != self._index[1]:
+            raise _taken_away(self._index[0])
 
     def uses(self, index: str) -> bool:
         """Whether `index` is the path of the index it was opened with. False once it is closed."""
@@ -50,12 +51,18 @@ class Connection(sqlite3.Connection):
     def close(self) -> None:
         """Close in order; but leave it open until the process ends, as a killed one would, where closing
         would delete what other processes wrote."""
-        if self.pid == os.getpid() and _was_taken(self._index) and not _was_taken(self._log):
+        if self.pid == os.getpid() and self._only_index_was_taken():
             _left_open.add(self._index[0])
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # never finalized: that would close it
             return
         self._is_closed = True
         super().close()
+
+    def _only_index_was_taken(self) -> bool:
+        (log, log_identity), (index, index_identity) = self._log, self._index
+        if index_identity in (NOWHERE, identity_in_passing(index)):
+            return False
+        return identity_in_passing(log) == log_identity
 
     def __del__(self) -> None:
         if self.pid == os.getpid():
@@ -78,20 +85,6 @@ def require_shared_files(path: str) -> None:
         # One to a database that was replaced shares nothing with the new one, which has its own refusal.
         if connection.pid == os.getpid() and connection.uses(index) and connection.identity == here:
             connection.require_files()
-
-
-def identity_of(path: str) -> Identity:
-    """Which file a path names; NOWHERE if none."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return NOWHERE
-    return found.st_dev, found.st_ino
-
-
-def _was_taken(file: tuple[str, Identity]) -> bool:
-    path, identity = file
-    return identity != NOWHERE and identity_of(path) != identity
 
 
 def _taken_away(path: str) -> UnsafeStoreError:

@@ -22,7 +22,8 @@ from send_once.errors import NotALedgerError, StoreError, UnsafeStoreError
 from send_once.stores import statements
 from send_once.stores.fairqueue import FairQueue
 from send_once.stores.files import NOWHERE, sync_directory
-from send_once.stores.sqliteconnection import Connection, identity_of, require_shared_files
+from send_once.stores.identities import identity_of
+from send_once.stores.sqliteconnection import Connection, require_shared_files
 from send_once.stores.sqliteplace import read_text, require_place
 from send_once.stores.turns import TurnQueue
 
