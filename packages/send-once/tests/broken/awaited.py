@@ -1,4 +1,4 @@
-"""Async stores that let another task in between a check and its act."""
+"""Async stores that let another task in between a check and its act, or do half of a batch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from broken.plain import Plain
 from send_once import Entry, Status
+from send_once.stores.base import Pair
 
 
 class Awaited:
@@ -44,3 +45,13 @@ class TransitionAwaitsBetween(Awaited):
         await asyncio.sleep(0)
         self.plain.texts[entry.key] = entry.text
         return True
+
+
+class BatchClaimsOnly(Awaited):
+    async def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
+        return [await self.claim(entry) for entry in entries]
+
+
+class BatchTransitionsOnly(Awaited):
+    async def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
+        return [await self.transition(*pair) for pair in pairs]

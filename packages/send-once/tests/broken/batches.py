@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from broken.plain import A_MOMENT_SECONDS
+from broken.plain import A_MOMENT_SECONDS, Plain
 from send_once import Entry, InvalidInputError, MemoryStore
 from send_once.stores.base import Pair
 
@@ -76,6 +76,18 @@ class BatchRecordsNothing(MemoryStore):
 
     def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
         return [True] * len(pairs)
+
+
+class BatchClaimsOnly(Plain):
+    """Half of a batch, which a ledger never uses; who wrote it believes it does."""
+
+    def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
+        return [self.claim(entry) for entry in entries]
+
+
+class BatchTransitionsOnly(Plain):
+    def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
+        return [self.transition(*pair) for pair in pairs]
 
 
 # Answering stores

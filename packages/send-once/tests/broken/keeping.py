@@ -128,6 +128,10 @@ class InventsHistory(MemoryStore):
 # Errors
 
 
+class Aborted(Exception):  # noqa: N818  # what a database calls it
+    """Every statement after the one that failed."""
+
+
 class StaysBroken(Plain):
     """A transaction that failed and was not rolled back."""
 
@@ -135,7 +139,7 @@ class StaysBroken(Plain):
 
     def claim(self, entry: Entry) -> bool:
         if self.broken:
-            raise RuntimeError("current transaction is aborted")
+            raise Aborted("current transaction is aborted")
         self.broken = not entry.key.isprintable()
         if self.broken:
             raise InvalidInputError("bad key", field="key")

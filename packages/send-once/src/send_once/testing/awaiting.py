@@ -52,11 +52,13 @@ class Awaiting:
         return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
 
 
-class _Batches(Awaiting):
+class _ClaimsMany(Awaiting):
     def claim_many(self, entries: Sequence[Entry]) -> Sequence[bool]:
         answers: Sequence[bool] = self._run(self._store.claim_many, entries)
         return answers
 
+
+class _TransitionsMany(Awaiting):
     def transition_many(self, pairs: Sequence[Pair]) -> Sequence[bool]:
         answers: Sequence[bool] = self._run(self._store.transition_many, pairs)
         return answers
@@ -74,7 +76,12 @@ class _History(Awaiting):
         return states
 
 
-_OPTIONAL = {"claim_many": _Batches, "claim_or_get": _Answers, "history": _History}
+_OPTIONAL = {
+    "claim_many": _ClaimsMany,
+    "transition_many": _TransitionsMany,
+    "claim_or_get": _Answers,
+    "history": _History,
+}
 
 
 def _with_what_it_can_do(store: object) -> type[Awaiting]:

@@ -45,14 +45,6 @@ class StoreRules(BatchRules, FaultRules):
             assert answers.count(True) == 1
             assert stored(store, f"k{number}").claim_id == f"c{answers.index(True)}"
 
-    def test_another_handle_sees_a_claim_at_once(self) -> None:
-        store = self.new_store()
-        other = self.another(store)
-        assert other.get("k") is None
-        store.claim(entry_of("k"))
-        assert stored(other, "k") == entry_of("k")
-        assert other.claim(entry_of("k", claim_id="c2")) is False
-
     # A transition replaces exactly what it names
 
     def test_a_transition_replaces_the_entry_it_names(self) -> None:
@@ -174,8 +166,9 @@ class StoreContract(StoreRules, ProcessRules):
     """Subclass it, define `make_store`, run pytest.
 
     `make_store()` gives a new, empty store. For a store that outlives its process define `opener()`
-    too: a picklable function that opens the *same* data as the last `make_store()` did, in another
-    process; then the races between processes, the killed children and the fork are tried as well.
+    too: a picklable function that opens the *same* data as the last `make_store()` did, in this or
+    another process; then the second handle, the races between processes, the killed children and the
+    fork are tried as well.
     Without it those tests are skipped, as are those about optional methods that the store does not
     have, and pytest says so: read its last line.
     """

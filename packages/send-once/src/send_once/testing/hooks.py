@@ -29,21 +29,22 @@ class StoreHooks:
         if open_store is None:
             raise SkipTest(
                 "define opener(), which returns a picklable function that opens the same data: without it nothing is "
-                "tried with several processes, killed ones or forked ones"
+                "tried with a second handle, with several processes, killed ones or forked ones"
             )
         return open_store
 
-    def another(self, store: Store) -> Store:
-        """Another handle on the same data."""
-        open_store = self.opener()
-        return store if open_store is None else open_store()
-
 
 def batches(store: Store) -> BatchStore:
-    """The store as one that does batches; skips the test, and says so, where it is none."""
-    if not isinstance(store, BatchStore):
-        raise SkipTest(f"{type(store).__name__} has no claim_many and transition_many, which are optional")
-    return store
+    """The store as one that does batches; skips the test, and says so, where it is none.
+
+    AssertionError for half of one: a ledger uses the two together or not at all.
+    """
+    if isinstance(store, BatchStore):
+        return store
+    name = type(store).__name__
+    for has, lacks in (("claim_many", "transition_many"), ("transition_many", "claim_many")):
+        assert not hasattr(store, has), f"{name} has {has} and no {lacks}: no ledger will call it"
+    raise SkipTest(f"{name} has no claim_many and transition_many, which are optional")
 
 
 def answering(store: Store) -> AnsweringStore:

@@ -1,4 +1,4 @@
-"""The rules for stores that outlive their process: several processes, ones that are killed, ones that are forked."""
+"""The rules for stores that outlive their process: second handles, several processes, killed and forked ones."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ KILLED_AT: dict[tuple[str, Moment], tuple[int, str]] = {
 
 class ProcessRules(StoreHooks):
     """Tried where `opener` is defined; skipped, with a word, where it is not."""
+
+    def test_another_handle_sees_a_claim_at_once(self) -> None:
+        store, open_store = self.new_store(), self.required_opener()
+        other = open_store()
+        assert other.get("k") is None
+        store.claim(entry_of("k"))
+        assert stored(other, "k") == entry_of("k")
+        assert other.claim(entry_of("k", claim_id="c2")) is False
 
     def test_exactly_one_of_racing_processes_claims(self) -> None:
         store, open_store = self.new_store(), self.required_opener()
@@ -74,4 +82,5 @@ class ProcessRules(StoreHooks):
         store, open_store = self.new_store(), self.required_opener()
         ended = exit_code(children.die_in_send, open_store, "k")
         assert ended < 0, f"the child was not killed in its send: it ended with {ended}"
-        assert Ledger(store).once("k", lambda: "again").outcome == "unknown"
+        again = Ledger(store).once("k", lambda: "again").outcome
+        assert again == "unknown", f"killed in its send: the next caller is told {again}"
